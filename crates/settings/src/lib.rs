@@ -60,8 +60,9 @@ pub use foreign::ForeignValue;
 pub use forms::{FormText, ToolForm, format_ansible_playbook, format_plan_for_tool};
 pub use hold::{Hold, Tenant, put_back_all_before_exit};
 pub use kernel_command_line::{
-    BootLoader, CommandLineOutcome, KernelWord, KernelWordsPlan, put_back_kernel_words,
-    write_kernel_words,
+    ACPI_IDLE_STATES, AMD_PSTATE, BOOT_SETTINGS, BootLoader, BootSetting, CommandLineOutcome,
+    HALTPOLL_DRIVER, INTEL_IDLE_STATES, INTEL_PSTATE, KernelWord, KernelWordsPlan,
+    NVME_POLL_QUEUES, PCIE_ASPM, put_back_kernel_words, write_kernel_words,
 };
 pub use lend::{LockBorrower, LockOffer};
 pub use other_tools::{

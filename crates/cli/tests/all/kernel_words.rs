@@ -46,7 +46,10 @@ fn words_are_printed_written_and_put_back() {
     );
     apply(&["--write-cmdline"])
         .success()
-        .stdout(predicate::str::contains("has the words already"));
+        .stdout(predicate::str::contains("has the words already"))
+        .stdout(predicate::str::contains(
+            "amd_pstate=active: the mode of the cpufreq driver amd-pstate\n",
+        ));
     // `--now` leaves what is for the next boot.
     wakepath(&["restore", "--now", "--root", root]).success();
     assert_ne!(fs::read_to_string(&file).unwrap(), GRUB);
@@ -72,4 +75,34 @@ fn a_machine_without_a_known_boot_loader_and_a_bad_word_are_refused() {
     wakepath(&["apply", "--kernel-word", "a b", "--root", root])
         .code(2)
         .stderr(predicate::str::contains("expected one word"));
+}
+
+#[test]
+fn known_words_are_checked_and_say_what_they_decide_and_what_runs() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let put = |file: &str, text: &str| {
+        let path = machine.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("etc/default/grub", GRUB);
+    put("sys/module/nvme/parameters/poll_queues", "2\n");
+    let words = [
+        "--kernel-word",
+        "nvme.poll_queues=4",
+        "--kernel-word",
+        "nosmt",
+    ];
+    let apply = [&["apply"], &words[..], &["--root", root]].concat();
+    wakepath(&apply).success().stdout(predicate::str::contains(
+        "nvme.poll_queues=4: how many queues of each NVMe drive are polled and not interrupted; now 2 (/sys/module/nvme/parameters/poll_queues)\n",
+    ));
+    let report = json(&wakepath(&[&apply[..], &["--format", "json"]].concat()).success());
+    let settings = report["settings"].as_array().unwrap();
+    assert_eq!(settings.len(), 1);
+    assert_eq!(settings[0]["running"], "2");
+    wakepath(&["apply", "--kernel-word", "amd_pstate=actve", "--root", root])
+        .code(2)
+        .stderr(predicate::str::contains("did you mean `active`"));
 }

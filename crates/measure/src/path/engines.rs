@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use wakepath_settings::NVME_POLL_QUEUES;
 use wakepath_system::Root;
 
 use crate::ExperimentControl;
@@ -56,7 +57,10 @@ pub(super) fn run_engine(
     control: ExperimentControl<'_>,
 ) -> Result<Option<EngineCost>, String> {
     if polled && !has_poll_queues(root, disk) {
-        return Err("the disk has no queues to poll (queue/io_poll is 0)".to_owned());
+        return Err(format!(
+            "the disk has no queues to poll (queue/io_poll is 0). An NVMe drive gets one by {}",
+            NVME_POLL_QUEUES.advise_value("1")
+        ));
     }
     let name = file
         .to_str()

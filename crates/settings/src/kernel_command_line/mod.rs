@@ -5,6 +5,7 @@
 //! journal, and [`put_back_kernel_words`] brings it back.
 
 mod boot_loader;
+mod boot_setting;
 mod edit;
 mod file;
 mod plan;
@@ -12,6 +13,10 @@ mod record;
 mod word;
 
 pub use boot_loader::BootLoader;
+pub use boot_setting::{
+    ACPI_IDLE_STATES, AMD_PSTATE, BOOT_SETTINGS, BootSetting, HALTPOLL_DRIVER, INTEL_IDLE_STATES,
+    INTEL_PSTATE, NVME_POLL_QUEUES, PCIE_ASPM,
+};
 pub use plan::KernelWordsPlan;
 pub use record::{CommandLineOutcome, put_back_kernel_words, write_kernel_words};
 pub use word::KernelWord;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::boot_setting::BootSetting;
+
 /// Longest word in bytes; x86 kernels take command lines of 2048 bytes.
 const MAX_BYTES: usize = 512;
 
@@ -52,6 +54,7 @@ impl FromStr for KernelWord {
                     .to_owned(),
             );
         }
+        BootSetting::check_word(text)?;
         Ok(Self(text.to_owned()))
     }
 }

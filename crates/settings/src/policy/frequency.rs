@@ -10,6 +10,7 @@ use wakepath_system::{At, SettingKey, System};
 
 use super::target::{SettingsBuilder, switch_as_digit};
 use crate::SettingsError;
+use crate::kernel_command_line::{AMD_PSTATE, INTEL_PSTATE};
 
 /// Path of the file with amd-pstate's mode.
 const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
@@ -65,21 +66,41 @@ impl SettingsBuilder<'_> {
     ) -> Result<(), SettingsError> {
         if driver.as_deref() != Some("intel_pstate") {
             let other = driver.unwrap_or_else(|| "none".to_owned());
+            // The driver's name in passive mode.
+            let is_passive = other == "intel_cpufreq";
+            let is_off = INTEL_PSTATE.read_from_command_line(self.system);
+            let advice = if is_passive || is_off.as_deref() == Some("disable") {
+                let word = INTEL_PSTATE.advise_value("active");
+                format!(". The mode is chosen at boot: {word}")
+            } else {
+                String::new()
+            };
             return Err(self.policy_error(format!(
-                "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {other}"
+                "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {other}{advice}"
             )));
         }
         let wants_hwp = self.spec.mechanism().name == "intel_pstate-hwp";
         if wants_hwp != runs_intel_hwp(self.system) {
-            return Err(self.policy_error(if wants_hwp {
+            let why = if !wants_hwp {
+                format!(
+                    "needs intel_pstate without hardware-managed clocks (HWP); this machine's has them, and intel_pstate-hwp is its policy. \
+                     That is chosen at boot: {}",
+                    INTEL_PSTATE.advise_value("no_hwp")
+                )
+            } else if INTEL_PSTATE.read_from_command_line(self.system).as_deref() == Some("no_hwp")
+            {
+                format!(
+                    "needs intel_pstate with hardware-managed clocks (HWP), which intel_pstate=no_hwp on the kernel command line \
+                     switches off. Instead: {}",
+                    INTEL_PSTATE.advise_value("active")
+                )
+            } else {
                 "needs intel_pstate with hardware-managed clocks (HWP); this machine shows neither energy_performance_preference nor \
                  hwp_dynamic_boost. HWP is off by intel_pstate=no_hwp on the kernel command line, or the processor has none; \
                  without that word the next boot has it, if the processor does"
-            } else {
-                "needs intel_pstate without hardware-managed clocks (HWP); this machine's has them, and intel_pstate-hwp is its policy. \
-                 That is chosen at boot: intel_pstate=no_hwp on the kernel command line; \
-                 `wakepath apply --kernel-word intel_pstate=no_hwp` says how"
-            }));
+                    .to_owned()
+            };
+            return Err(self.policy_error(why));
         }
         self.add_wanted_value_at_selected_places("frequency-governor", "powersave")?;
         for (key, value) in self.spec.given_keys() {
@@ -153,8 +174,8 @@ impl SettingsBuilder<'_> {
                 Some(mode) => format!("this machine's amd-pstate is in the mode {mode}"),
             };
             return Err(self.policy_error(format!(
-                "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: amd_pstate={wanted} on the kernel command line; \
-                 `wakepath apply --kernel-word amd_pstate={wanted}` says how"
+                "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: {}",
+                AMD_PSTATE.advise_value(wanted)
             )));
         }
         self.add_wanted_value_at_selected_places("frequency-governor", settings.governor.name())?;

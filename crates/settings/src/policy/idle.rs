@@ -3,12 +3,17 @@
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::{IdleStatesLimit, StateLimit};
+use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::SettingInfo;
 use wakepath_system::{At, StateInfo, find_state_by_name};
 use wakepath_units::Nanoseconds;
 
 use super::target::{SettingsBuilder, switch_as_digit};
 use crate::SettingsError;
+use crate::kernel_command_line::{ACPI_IDLE_STATES, HALTPOLL_DRIVER, INTEL_IDLE_STATES};
+
+/// A limit of idle states that leaves none out.
+const ALL_STATES: &str = "9";
 
 impl SettingsBuilder<'_> {
     /// Asks for the policy's idle governor with its parameters.
@@ -89,7 +94,17 @@ impl SettingsBuilder<'_> {
         if found {
             Ok(())
         } else {
-            Err(self.policy_error("this machine has no idle states (no cpuidle driver)"))
+            let advice = if runs_under_hypervisor(self.system.root()) {
+                format!(
+                    ". A guest has them if its kernel is told so: {}",
+                    HALTPOLL_DRIVER.advise_value("Y")
+                )
+            } else {
+                self.advise_to_lift_state_limit()
+            };
+            Err(self.policy_error(format!(
+                "this machine has no idle states (no cpuidle driver){advice}"
+            )))
         }
     }
 
@@ -103,10 +118,25 @@ impl SettingsBuilder<'_> {
         for name in names {
             let found = states.iter().map(|states| find_state_by_name(states, name));
             if let Some(Err(why)) = found.reduce(Result::or) {
-                return Err(self.policy_error(why));
+                let advice = self.advise_to_lift_state_limit();
+                return Err(self.policy_error(format!("{why}{advice}")));
             }
         }
         Ok(())
+    }
+
+    /// How the next boot gets idle states that words on the kernel command line leave out; empty without such words.
+    fn advise_to_lift_state_limit(&self) -> String {
+        let limits = [&INTEL_IDLE_STATES, &ACPI_IDLE_STATES].into_iter();
+        let advice = limits.filter_map(|known| {
+            let most = known.read_from_command_line(self.system)?;
+            Some(format!(
+                ". {}={most} on the kernel command line leaves states out. Instead: {}",
+                known.key,
+                known.advise_value(ALL_STATES)
+            ))
+        });
+        advice.collect()
     }
 
     /// The longest exit latency of states that stay on; `None`: no ceiling is set.
@@ -122,8 +152,10 @@ impl SettingsBuilder<'_> {
             // A CPU without idle states has nothing to switch off.
             Some(StateLimit::State(_)) if states.is_empty() => None,
             Some(StateLimit::State(name)) => {
-                let state =
-                    find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
+                let state = find_state_by_name(states, name).map_err(|why| {
+                    let advice = self.advise_to_lift_state_limit();
+                    self.policy_error(format!("{why}{advice}"))
+                })?;
                 Some(state.exit_latency())
             }
         })

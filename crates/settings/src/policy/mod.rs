@@ -13,6 +13,7 @@ use wakepath_system::System;
 use wakepath_system::setting::NO_LATENCY_LIMIT_US;
 use wakepath_units::Nanoseconds;
 
+use crate::kernel_command_line::PCIE_ASPM;
 use crate::{SettingsError, WantedSetting};
 use profile::replace_profile_by_offered_policies;
 pub use target::Targets;
@@ -68,7 +69,15 @@ fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<()
                 builder.add_wanted_value_at_selected_places("drive-latency", &tolerance.to_string())
             }
             Policy::Turbo(on) => builder.add_wanted_turbo(*on),
-            Policy::Aspm(policy) => builder.add_wanted_value_at_selected_places("aspm", policy),
+            Policy::Aspm(policy) => {
+                if PCIE_ASPM.read_from_command_line(builder.system).as_deref() == Some("off") {
+                    return Err(builder.policy_error(format!(
+                        "pcie_aspm=off on the kernel command line leaves ASPM as the firmware set it. Instead: {}",
+                        PCIE_ASPM.advise_value("force")
+                    )));
+                }
+                builder.add_wanted_value_at_selected_places("aspm", policy)
+            }
             Policy::ReadAhead(kib) => {
                 builder.add_wanted_value_at_selected_places("read-ahead", &kib.to_string())
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use wakepath_settings::{KernelWord, KernelWordsPlan, write_kernel_words};
+use wakepath_settings::{BootSetting, KernelWord, KernelWordsPlan, write_kernel_words};
 use wakepath_system::System;
 
 use crate::messages::tell;
@@ -14,11 +14,36 @@ use crate::output::{self, Format, Screen};
 struct KernelWordsReport<'a> {
     boot_loader: &'static str,
     file: String,
+    /// What known words decide.
+    settings: Vec<DecidedSetting<'a>>,
     changes: Vec<LineChange<'a>>,
     commands: &'a [String],
     /// The old file beside the new one; `None` if nothing was written, or the file is new.
     copy: Option<String>,
     written: bool,
+}
+
+/// What a word decides, and the running kernel's value.
+#[derive(Serialize)]
+struct DecidedSetting<'a> {
+    word: &'a str,
+    meaning: &'static str,
+    running: Option<String>,
+    /// File with the running kernel's value.
+    shown_in: Option<String>,
+}
+
+impl<'a> DecidedSetting<'a> {
+    fn find_for_word(system: &System, word: &'a KernelWord) -> Option<Self> {
+        let known = BootSetting::for_word(word)?;
+        let (running, shown_in) = known.read_running_value(system).unzip();
+        Some(Self {
+            word: word.as_str(),
+            meaning: known.meaning,
+            running,
+            shown_in,
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -55,6 +80,10 @@ pub(super) fn print_or_write_kernel_words(
     let report = KernelWordsReport {
         boot_loader: plan.loader.name(),
         file: plan.file.display().to_string(),
+        settings: words
+            .iter()
+            .filter_map(|word| DecidedSetting::find_for_word(system, word))
+            .collect(),
         changes: (plan.changes.iter())
             .map(|(old, new)| LineChange {
                 old: old.as_deref(),
@@ -83,6 +112,13 @@ fn write_report_as_text(
     report: &KernelWordsReport<'_>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
+    for decided in &report.settings {
+        write!(out, "{}: {}", decided.word, decided.meaning)?;
+        if let (Some(running), Some(file)) = (&decided.running, &decided.shown_in) {
+            write!(out, "; now {running} ({file})")?;
+        }
+        writeln!(out)?;
+    }
     if plan.has_all_words_already() {
         writeln!(
             out,

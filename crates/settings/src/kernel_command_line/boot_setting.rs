@@ -1,0 +1,252 @@
+//! What only a word on the kernel command line decides, as data: the word, its values, what it means, and where the running
+//! kernel shows the value.
+//!
+//! Sources: `Documentation/admin-guide/kernel-parameters.txt` and the modules' parameters, Linux 6.12.
+
+use wakepath_system::System;
+use wakepath_units::spelling::suggestion_with_known_names;
+
+use super::word::{KernelWord, key_of};
+
+/// Values that a word takes.
+#[derive(Clone, Copy, Debug)]
+enum WordValues {
+    /// One of these.
+    Named(&'static [&'static str]),
+    /// A whole number up to this one.
+    UpTo(u32),
+    /// Anything: the kernel knows the names.
+    Any,
+}
+
+/// A setting that the kernel takes from its command line at boot.
+#[derive(Debug)]
+pub struct BootSetting {
+    /// The word up to its `=`.
+    pub key: &'static str,
+    values: WordValues,
+    /// What the setting decides.
+    pub meaning: &'static str,
+    /// File below the root with the value of the running kernel.
+    shown_in: &'static str,
+}
+
+/// Switches of a kernel module (`param_set_bool()`).
+const SWITCH: WordValues = WordValues::Named(&["Y", "N", "y", "n", "1", "0"]);
+/// The mode of amd-pstate (`amd_pstate_param()`, `drivers/cpufreq/amd-pstate.c`).
+pub static AMD_PSTATE: BootSetting = BootSetting {
+    key: "amd_pstate",
+    values: WordValues::Named(&["active", "passive", "guided", "disable"]),
+    meaning: "the mode of the cpufreq driver amd-pstate",
+    shown_in: "sys/devices/system/cpu/amd_pstate/status",
+};
+/// The mode of `intel_pstate`, and HWP (`intel_pstate_setup()`, `drivers/cpufreq/intel_pstate.c`).
+pub static INTEL_PSTATE: BootSetting = BootSetting {
+    key: "intel_pstate",
+    values: WordValues::Named(&[
+        "active",
+        "passive",
+        "disable",
+        "no_hwp",
+        "hwp_only",
+        "force",
+        "support_acpi_ppc",
+        "per_cpu_perf_limits",
+        "no_cas",
+    ]),
+    meaning: "the mode of the cpufreq driver intel_pstate; no_hwp: clocks are not left to the hardware",
+    shown_in: "sys/devices/system/cpu/intel_pstate/status",
+};
+/// The number of idle states of `intel_idle`.
+pub static INTEL_IDLE_STATES: BootSetting = BootSetting {
+    key: "intel_idle.max_cstate",
+    values: WordValues::UpTo(9),
+    meaning: "how many idle states intel_idle has; 0: the driver stays off, 9: all",
+    shown_in: "sys/module/intel_idle/parameters/max_cstate",
+};
+/// The number of idle states of ACPI (`ACPI_PROCESSOR_MAX_POWER`).
+pub static ACPI_IDLE_STATES: BootSetting = BootSetting {
+    key: "processor.max_cstate",
+    values: WordValues::UpTo(9),
+    meaning: "how many idle states of ACPI there are; 9: all",
+    shown_in: "sys/module/processor/parameters/max_cstate",
+};
+/// The driver of idle states for guests (`drivers/cpuidle/cpuidle-haltpoll.c`).
+pub static HALTPOLL_DRIVER: BootSetting = BootSetting {
+    key: "cpuidle_haltpoll.force",
+    values: SWITCH,
+    meaning: "whether a guest has the idle driver haltpoll though its host does not advise it",
+    shown_in: "sys/module/cpuidle_haltpoll/parameters/force",
+};
+/// ASPM as a whole (`pcie_aspm_disable()`, `drivers/pci/pcie/aspm.c`).
+pub static PCIE_ASPM: BootSetting = BootSetting {
+    key: "pcie_aspm",
+    values: WordValues::Named(&["off", "force"]),
+    meaning: "whether the kernel leaves ASPM alone (off), or manages it though the firmware does not allow it (force)",
+    shown_in: "sys/module/pcie_aspm/parameters/policy",
+};
+/// Queues of NVMe drives without interrupts (`drivers/nvme/host/pci.c`).
+pub static NVME_POLL_QUEUES: BootSetting = BootSetting {
+    key: "nvme.poll_queues",
+    values: WordValues::UpTo(8192),
+    meaning: "how many queues of each NVMe drive are polled and not interrupted",
+    shown_in: "sys/module/nvme/parameters/poll_queues",
+};
+
+/// All settings of this kind.
+pub static BOOT_SETTINGS: &[&BootSetting] = &[
+    &AMD_PSTATE,
+    &INTEL_PSTATE,
+    &INTEL_IDLE_STATES,
+    &ACPI_IDLE_STATES,
+    &BootSetting {
+        key: "cpuidle.governor",
+        values: WordValues::Any,
+        meaning: "the idle governor from the first moment of a boot on",
+        shown_in: "sys/devices/system/cpu/cpuidle/current_governor",
+    },
+    &HALTPOLL_DRIVER,
+    &PCIE_ASPM,
+    &BootSetting {
+        key: "pcie_aspm.policy",
+        values: WordValues::Named(&["default", "performance", "powersave", "powersupersave"]),
+        meaning: "how eagerly PCIe links sleep, from the first moment of a boot on",
+        shown_in: "sys/module/pcie_aspm/parameters/policy",
+    },
+    &NVME_POLL_QUEUES,
+    &BootSetting {
+        key: "nvme_core.default_ps_max_latency_us",
+        values: WordValues::UpTo(u32::MAX),
+        meaning: "the exit latency in us that APST tables of drives may use which the boot finds; 0: no APST",
+        shown_in: "sys/module/nvme_core/parameters/default_ps_max_latency_us",
+    },
+];
+
+impl BootSetting {
+    /// The setting that a word decides; `None`: the word is for something else.
+    pub fn for_word(word: &KernelWord) -> Option<&'static Self> {
+        Self::for_key(word.key())
+    }
+
+    fn for_key(key: &str) -> Option<&'static Self> {
+        BOOT_SETTINGS.iter().copied().find(|known| known.key == key)
+    }
+
+    /// Checks the value of a word, if the word is known.
+    ///
+    /// # Errors
+    /// The values that the kernel takes.
+    pub(super) fn check_word(word: &str) -> Result<(), String> {
+        let Some(known) = Self::for_key(key_of(word)) else {
+            return Ok(());
+        };
+        let value = word.split_once('=').map_or("", |(_, value)| value);
+        let key = known.key;
+        match known.values {
+            WordValues::Any if !value.is_empty() => Ok(()),
+            WordValues::Any => Err(format!("{key} has no value; expected {key}=NAME")),
+            WordValues::UpTo(most) => match value.parse::<u32>() {
+                Ok(number) if number <= most => Ok(()),
+                _ => Err(format!(
+                    "{key} is no `{value}`; expected a whole number from 0 to {most}"
+                )),
+            },
+            WordValues::Named(names) if names.contains(&value) => Ok(()),
+            WordValues::Named(names) => Err(format!(
+                "{key} is no `{value}`{}",
+                suggestion_with_known_names(value, names)
+            )),
+        }
+    }
+
+    /// The way to a value, for the end of a message.
+    pub fn advise_value(&self, value: &str) -> String {
+        let Self { key, .. } = self;
+        format!(
+            "{key}={value} on the kernel command line; `wakepath apply --kernel-word {key}={value}` says how"
+        )
+    }
+
+    /// The value on the running kernel's command line, the last one of several; `None`: the word is not on it.
+    pub fn read_from_command_line(&self, system: &System) -> Option<String> {
+        let text = system.root().read_text_if_readable("proc/cmdline")?;
+        let words = text.split_ascii_whitespace();
+        let values = words.filter_map(|word| {
+            let (key, value) = word.split_once('=')?;
+            (key == self.key).then(|| value.to_owned())
+        });
+        values.last()
+    }
+
+    /// The running kernel's value with its file; `None`: the kernel shows none.
+    pub fn read_running_value(&self, system: &System) -> Option<(String, String)> {
+        let value = system.root().read_text_if_readable(self.shown_in)?;
+        Some((value, format!("/{}", self.shown_in)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_the_kernel_does_not_take_are_refused_with_those_that_it_takes() {
+        for (word, part) in [
+            (
+                "amd_pstate=actve",
+                "did you mean `active`? Known: active, passive",
+            ),
+            ("amd_pstate", "Known: active"),
+            ("intel_pstate=off", "Known: active, passive, disable"),
+            ("intel_idle.max_cstate=C1", "from 0 to 9"),
+            ("processor.max_cstate=10", "from 0 to 9"),
+            ("pcie_aspm=on", "Known: off, force"),
+            ("pcie_aspm.policy=power", "did you mean `powersave`"),
+            ("nvme.poll_queues=-1", "a whole number from 0"),
+            (
+                "nvme_core.default_ps_max_latency_us=5ms",
+                "a whole number from 0",
+            ),
+            ("cpuidle.governor=", "expected cpuidle.governor=NAME"),
+            ("cpuidle_haltpoll.force=yes", "Known: Y, N"),
+        ] {
+            let refused = word.parse::<KernelWord>().unwrap_err();
+            assert!(refused.contains(part), "{word}: {refused}");
+        }
+    }
+
+    #[test]
+    fn every_setting_has_one_row_and_advises_words_that_it_takes() {
+        for known in BOOT_SETTINGS {
+            let rows = BOOT_SETTINGS.iter().filter(|row| row.key == known.key);
+            assert_eq!(rows.count(), 1, "{}", known.key);
+            let value = match known.values {
+                WordValues::Named(names) => names[0].to_owned(),
+                WordValues::UpTo(most) => most.to_string(),
+                WordValues::Any => "menu".to_owned(),
+            };
+            let word: KernelWord = format!("{}={value}", known.key).parse().unwrap();
+            assert_eq!(BootSetting::for_word(&word).unwrap().key, known.key);
+            let advice = known.advise_value(&value);
+            assert!(advice.contains(&format!("`wakepath apply --kernel-word {word}`")));
+        }
+        // Words for something else are taken as they are.
+        for other in ["nosmt", "isolcpus=2-3", "amd_pstate.shared_mem=1"] {
+            let word: KernelWord = other.parse().unwrap();
+            assert!(BootSetting::for_word(&word).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_of_the_running_command_line_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = System::new(wakepath_system::Root::at_directory(folder.path()));
+        assert_eq!(PCIE_ASPM.read_from_command_line(&system), None);
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        let text = "quiet pcie_aspm=force pcie_aspm.policy=default pcie_aspm=off\n";
+        std::fs::write(folder.path().join("proc/cmdline"), text).unwrap();
+        let found = PCIE_ASPM.read_from_command_line(&system);
+        assert_eq!(found.as_deref(), Some("off"));
+        assert_eq!(AMD_PSTATE.read_from_command_line(&system), None);
+    }
+}
