@@ -36,6 +36,7 @@ mod nvme;
 mod other_tools;
 mod own_writes;
 pub mod persistent;
+mod persistent_drive;
 mod persistent_edit;
 mod persistent_plan;
 mod persistent_state;

@@ -18,6 +18,8 @@ pub(crate) const FILE: &str = "settings.toml";
 const MAX_BYTES: u64 = 1 << 16;
 /// The word on the kernel's command line that switches persistent settings off.
 pub const OFF_WORD: &str = "wakepath.persist=0";
+/// Names of the policies that a table `[[drive]]` may have.
+pub(crate) const DRIVE_POLICIES: &str = "apst, drive-latency, read-ahead or rq-affinity";
 
 /// Policy sets that are applied at every boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -320,13 +322,15 @@ impl PersistentSettings {
                 supply => format!("on {supply} {text}"),
             })
         });
-        let by_model = self.drive_sets.iter().map(|own| {
-            let sets: Vec<String> = own
-                .sets
-                .present()
-                .map(format_set_without_versions)
-                .collect();
-            format!("{} for {}", sets.join(" or "), own.model)
+        let by_model = self.drive_sets.iter().flat_map(|own| {
+            let by_supply = own.sets.keys_and_sets().into_iter();
+            by_supply.filter_map(|(key, set)| {
+                let text = format_set_without_versions(set?);
+                Some(match key {
+                    "policy" => format!("{text} for {}", own.model),
+                    supply => format!("on {supply} {text} for {}", own.model),
+                })
+            })
         });
         texts.chain(by_model).collect::<Vec<_>>().join(", ")
     }
@@ -372,7 +376,7 @@ pub(crate) fn has_drive_policies(set: &PolicySet) -> bool {
     set.policies().iter().any(is_drive_policy)
 }
 
-fn is_drive_policy(policy: &PolicySpec) -> bool {
+pub(crate) fn is_drive_policy(policy: &PolicySpec) -> bool {
     matches!(
         policy.kind(),
         Kind::Apst | Kind::DriveLatency | Kind::ReadAhead | Kind::RqAffinity
@@ -423,7 +427,7 @@ fn parse_drive_set(
     match policies.find(|policy| !is_drive_policy(policy)) {
         None => Ok(set),
         Some(other) => Err(format!(
-            "{place}: {toml_key}: {} is no policy of a drive; expected apst, drive-latency, read-ahead or rq-affinity",
+            "{place}: {toml_key}: {} is no policy of a drive; expected {DRIVE_POLICIES}",
             format_policy_without_version(other)
         )),
     }
@@ -481,7 +485,7 @@ pub(crate) fn format_set_without_versions(set: &PolicySet) -> String {
         .join(" + ")
 }
 
-fn format_policy_without_version(policy: &PolicySpec) -> String {
+pub(crate) fn format_policy_without_version(policy: &PolicySpec) -> String {
     let name = policy.mechanism().name;
     let keys: Vec<String> = policy
         .given_keys()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::captured::{content, copy_of_laptop, different};
-use crate::common::{skip, wakepath};
+use crate::common::{fails_with, skip, wakepath};
 
 /// What a person gets to see, and the exit code.
 struct TerminalRun {
@@ -506,4 +506,81 @@ fn a_checked_file_is_named_with_the_key_of_the_mistake() {
         "policy = 'teo'\nbattery = 'frequency[max=99GHz]'\n",
     );
     check(&["c.toml: battery: ", "not possible"]);
+}
+
+#[test]
+fn a_set_for_drives_is_kept_for_their_model_beside_all_else() {
+    const MODEL: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
+    const TOLERANCE: &str = "sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us";
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let file = machine.path().join("etc/wakepath/settings.toml");
+    let text = || fs::read_to_string(&file).unwrap();
+    let persist = |set: &str, more: &[&str]| {
+        let fixed = ["apply", set, "--persist", "--yes", "--root", root];
+        wakepath(&[&fixed[..], more].concat())
+    };
+    put(
+        machine.path(),
+        "etc/wakepath/settings.toml",
+        "# By hand.\npolicy = 'teo' # why\n\n[[drive]]\nmodel = 'Another' # of the dock\nmains = 'apst'\n",
+    );
+    let by_hand = text();
+    let refused_by = |set: &str, more: &[&str], parts: &[&str]| {
+        fails_with(persist(set, more), parts);
+        assert_eq!(text(), by_hand);
+    };
+    refused_by(
+        "teo + apst",
+        &["--drives", "nvme0"],
+        &["`teo`", "no policy of a drive", "apst, drive-latency"],
+    );
+    refused_by(
+        "apst",
+        &["--drives", "nvme7"],
+        &[
+            "no drive nvme7",
+            &format!("expected one of nvme0 ({MODEL})"),
+        ],
+    );
+    refused_by(
+        "apst",
+        &["--drives", "nvme0", "--cpus", "0"],
+        &["leave --cpus out"],
+    );
+    persist("drive-latency[tolerance=25ms]", &["--drives", "nvme0"]).success();
+    let with_table = format!(
+        "{by_hand}\n[[drive]]\nmodel = \"{MODEL}\"\npolicy = \"drive-latency[tolerance=25ms]\"\n"
+    );
+    assert_eq!(text(), with_table);
+    let tolerance = || fs::read_to_string(machine.path().join(TOLERANCE)).unwrap();
+    assert_eq!(tolerance().trim(), "25000");
+    // The other supply's set goes into the same table, which a model names as well as a drive does.
+    let told = persist(
+        "drive-latency[tolerance=99ms]",
+        &["--drives", MODEL, "--on", "battery"],
+    )
+    .success();
+    let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
+    assert!(told.contains("kept for battery"), "{told}");
+    assert_eq!(
+        text(),
+        format!("{with_table}battery = \"drive-latency[tolerance=99ms]\"\n")
+    );
+    assert_eq!(tolerance().trim(), "25000");
+    let checked = wakepath(&["apply", "--check", "--root", root]).success();
+    let shown = String::from_utf8(checked.get_output().stdout.clone()).unwrap();
+    for part in [
+        format!("drive-latency[tolerance=25ms] for {MODEL}"),
+        format!("on battery drive-latency[tolerance=99ms] for {MODEL}"),
+        "on mains apst for Another".to_owned(),
+    ] {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words(&shown).contains(&words(&part)),
+            "{part} is not in {shown}"
+        );
+    }
+    wakepath(&["restore", "--root", root]).success();
+    assert_eq!(tolerance().trim(), "auto");
 }

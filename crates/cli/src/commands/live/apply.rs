@@ -26,6 +26,7 @@ Examples:
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
   wakepath apply 'teo + epp[value=power]' --persist
+  wakepath apply apst --drives nvme0 --persist --on battery
   wakepath apply 'epp[value=power]' --keep 'p99_us <= +5%'
   wakepath apply --kernel-word amd_pstate=active --write-cmdline
   wakepath restore";
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     dry_run: bool,
     /// Apply the set at every boot, too (/etc/wakepath/settings.toml). The set is held for `--for` first, 10 minutes unless
     /// told otherwise; then a question asks whether it is to stay.
-    #[arg(long, conflicts_with_all = ["dry_run", "drives", "force"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "force"])]
     persist: bool,
     /// With `--persist`: ask nothing, and hold the set first only for a given `--for`, or 10 minutes with `--keep`.
     #[arg(long, requires = "persist", conflicts_with = "form")]
@@ -97,7 +98,8 @@ pub(crate) struct Args {
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_nonempty_cpu_list)]
     cpus: Option<CpuListArgument>,
-    /// Only these drives, such as nvme0.
+    /// Only these drives, such as nvme0. With `--persist`: the set is kept for the models of these drives, given by name or by
+    /// model, in tables `[[drive]]` of the file, and all else of the file stays.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Option<Vec<String>>,
     /// Use power states that the kernel avoids on a drive because they are known to break it.
@@ -216,8 +218,16 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
-        let (settings, notes) =
-            PersistentSettings::load_and_put_set(&system, args.on, set, targets.cpus)?;
+        let (settings, notes) = match &targets.drives {
+            None => PersistentSettings::load_and_put_set(&system, args.on, set, targets.cpus)?,
+            Some(drives) => {
+                anyhow::ensure!(
+                    targets.cpus.is_none(),
+                    "--drives with --persist keeps policies of drives, which no CPU has; leave --cpus out"
+                );
+                PersistentSettings::load_and_put_drive_set(&system, drives, args.on, &set)?
+            }
+        };
         for note in &notes {
             note!("{note}");
         }
