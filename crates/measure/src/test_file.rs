@@ -12,6 +12,7 @@ use serde::Serialize;
 use wakepath_system::extents::{FileExtent, read_file_extents};
 use wakepath_system::{Root, System};
 
+use crate::file_size::FreeSpace;
 use crate::{ExperimentControl, MeasureError};
 
 /// Alignment of addresses, lengths and memory: the largest logical block of drives, and a page.
@@ -339,13 +340,9 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
         source,
     })?;
     check_file_system(&opened, path)?;
-    let room = rustix::fs::fstatvfs(&opened).map_err(|e| MeasureError::Io {
-        path: folder.to_owned(),
-        action: "looking for room",
-        source: e.into(),
-    })?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
-    let needed = bytes.saturating_add(room.f_blocks.saturating_mul(room.f_frsize) / 100);
+    let space = FreeSpace::look(folder)?;
+    let free = space.free;
+    let needed = bytes.saturating_add(space.reserve);
     if free < needed {
         let why = format!(
             "{} MiB are free in its folder; expected {} MiB, a hundredth of the file system kept free. A smaller --size \

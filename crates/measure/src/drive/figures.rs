@@ -339,7 +339,7 @@ mod tests {
     use wakepath_units::Nanoseconds;
 
     use super::*;
-    use crate::drive::DriveSleep;
+    use crate::drive::{DriveSleep, LoadShape};
     use crate::summary::LatencySummary;
     use crate::{Conditions, StorageStack};
 
@@ -369,6 +369,42 @@ mod tests {
             complete: true,
             notes: Vec::new(),
         }
+    }
+
+    /// Random reads of a size and depth at a data rate.
+    fn service(kib: u64, depth: usize, mb_per_s: f64) -> ServiceTime {
+        ServiceTime {
+            shape: LoadShape {
+                direction: AccessDirection::Read,
+                order: AddressOrder::Random,
+                kib,
+                depth,
+            },
+            iops: mb_per_s * 1e6 / (kib as f64 * 1024.0),
+            mb_per_s,
+            latency: LatencySummary::new(&[90_000, 100_000, 110_000]).unwrap(),
+            block_layer: crate::drive::BlockLayerView {
+                mean: None,
+                foreign_requests: None,
+            },
+            interrupt: None,
+            busy_percent: None,
+        }
+    }
+
+    #[test]
+    fn large_requests_side_by_side_tell_the_link() {
+        let mut found = measurement(DriveSleep::default());
+        found.service = vec![service(4, 1, 40.0), service(1024, 1, 1_900.0)];
+        let alone = found.link_figure(AccessDirection::Read).unwrap();
+        assert!((alone.value - 1_900.0).abs() < 1e-6);
+        found.service.push(service(256, 4, 3_100.0));
+        let figure = found.link_figure(AccessDirection::Read).unwrap();
+        assert!((figure.value - 3_100.0).abs() < 1e-6);
+        assert!(
+            format!("{figure:?}").contains("random 256 KiB reads at depth 4"),
+            "{figure:?}"
+        );
     }
 
     #[test]

@@ -110,6 +110,9 @@ const LONGEST_REFINEMENT: u64 = 3;
 /// Lower bound for a step's duration, relative to the default duration.
 const SHORTEST: f64 = 0.02;
 
+/// Random requests that are large and several at a time: KiB and depth.
+const LARGE_AND_DEEP: [(u64, usize); 4] = [(16, 8), (64, 4), (64, 16), (256, 4)];
+
 /// Steps of an experiment on a drive.
 #[derive(Clone, Debug)]
 pub struct DrivePlan {
@@ -251,7 +254,7 @@ impl DrivePlan {
                 .to_owned(),
         );
         lines.push(
-            "4 KiB random requests at depth 1 to 32, larger ones at depth 1, sequential ones"
+            "4 KiB random requests at depth 1 to 32, larger ones at depth 1 to 16, sequential ones"
                 .to_owned(),
         );
         lines.push(
@@ -334,6 +337,7 @@ fn add_loads(steps: &mut Vec<(DriveStep, f64)>, direction: AccessDirection) {
     let mut loads = vec![(Random, 4, 1, 4.0)];
     loads.extend([2, 4, 8, 16, 32].map(|depth| (Random, 4, depth, 1.5)));
     loads.extend([16, 64, 256, 1024].map(|kib| (Random, kib, 1, 1.0)));
+    loads.extend(LARGE_AND_DEEP.map(|(kib, depth)| (Random, kib, depth, 0.7)));
     loads.extend([1, 8].map(|depth| (Sequential, 128, depth, 1.0)));
     for (order, kib, depth, seconds) in loads {
         let shape = LoadShape {
@@ -364,6 +368,22 @@ mod tests {
     }
 
     #[test]
+    fn large_requests_come_alone_and_several_at_a_time_within_the_budget() {
+        let time = Duration::from_secs(60);
+        let plan = DrivePlan::new(TestTarget::Read("/dev/null".into()), Some(time));
+        for kib in [16, 64, 256] {
+            let depths = plan.steps.iter().filter_map(|(step, _)| match step {
+                DriveStep::Load(shape) if shape.kib == kib => Some(shape.depth),
+                _ => None,
+            });
+            let depths: Vec<usize> = depths.collect();
+            assert!(depths[0] == 1 && depths[1..].iter().all(|depth| *depth > 1));
+            assert!(depths.len() > 1, "{kib} KiB: {depths:?}");
+        }
+        assert!((plan.duration().as_secs_f64() - 60.0).abs() < 0.01);
+    }
+
+    #[test]
     fn bytes_to_be_written_are_known_before() {
         let target = TestTarget::Write {
             path: "new".into(),
@@ -371,10 +391,10 @@ mod tests {
         };
         let plan = DrivePlan::new(target, None);
         assert_eq!(plan.fill_bytes(), 64 << 20);
-        // Twelve loads, flushes, forced writes, and writes watched until their interrupt.
-        assert_eq!(plan.most_bytes_written(), 15 * (64 << 20));
+        // Sixteen loads, flushes, forced writes, and writes watched until their interrupt.
+        assert_eq!(plan.most_bytes_written(), 19 * (64 << 20));
         let described = plan.describe().join(" ");
-        assert!(described.contains("960 MiB more"), "{described}");
+        assert!(described.contains("1216 MiB more"), "{described}");
         assert!(described.contains("up to 36 s longer"), "{described}");
         // Four pauses of each length: 4.4444 s together, and three of 3 s.
         assert!(

@@ -15,8 +15,9 @@ use wakepath_report::html::measurements::{
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
-use super::experiment::{OutputArgs, PlanReport, parse_mebibytes, print_notes};
+use super::experiment::{OutputArgs, PlanReport, choose_size, parse_mebibytes, print_notes};
 use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
+use crate::new_file::parent_folder;
 use crate::output::{self, Format, Screen};
 use crate::until;
 
@@ -36,10 +37,11 @@ pub(super) struct Args {
     /// A new file, for writes and reads; removed at the end.
     #[arg(long, value_name = "FILE", group = "target")]
     write_to: Option<PathBuf>,
-    /// Size of the new file: 256m, 4g; larger than the drive's cache is best.
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
-    size: u64,
-    /// How long to measure [default: about 50 s for reads, 80 s for both].
+    /// Size of the new file: 256m, 4g; larger than the drive's cache is best [default: a sixteenth of the free space, 1 to 2
+    /// GiB, at most half of what is free].
+    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
+    size: Option<u64>,
+    /// How long to measure [default: about 57 s for reads, 84 s for both].
     #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
@@ -55,25 +57,27 @@ pub(super) struct Args {
 }
 
 impl Args {
-    fn target(&self) -> TestTarget {
-        match (&self.file, &self.write_to) {
-            (Some(file), _) => TestTarget::Read(file.clone()),
-            (None, path) => TestTarget::Write {
-                path: path.clone().unwrap_or_default(),
-                bytes: self.size,
-            },
+    /// The file to read, or the new file with its size. Where the size was chosen, a sentence says how.
+    fn target(&self) -> anyhow::Result<(TestTarget, Option<String>)> {
+        if let Some(file) = &self.file {
+            return Ok((TestTarget::Read(file.clone()), None));
         }
+        let path = self.write_to.clone().unwrap_or_default();
+        let (bytes, reason) = choose_size(self.size, parent_folder(&path), 1)?;
+        Ok((TestTarget::Write { path, bytes }, reason))
     }
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let target = args.target();
+    let (target, size_reason) = args.target()?;
     target.check()?;
     args.output.check_output_may_be_written()?;
     args.page.check()?;
     let system = System::live();
     let plan = DrivePlan::with_and_without_apst(&system, target, args.time);
-    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
+    let mut does = plan.describe();
+    does.extend(size_reason);
+    let report = PlanReport::new(plan.steps(), plan.duration(), does)
         .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
     if args.dry_run {
         return report.print_plan(args.format, out);

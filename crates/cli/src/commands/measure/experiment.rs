@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
+use wakepath_measure::TestFileSize;
 use wakepath_units::quantity;
 
 use crate::messages::{note, tell};
@@ -157,6 +158,21 @@ impl PlanReport {
 pub(in crate::commands) fn print_notes(notes: &[String]) {
     for text in notes {
         note!("{text}");
+    }
+}
+
+/// The size of so many test files in a folder: as named, or by the free space; a sentence says how it was chosen.
+pub(in crate::commands) fn choose_size(
+    named: Option<u64>,
+    folder: &Path,
+    files: u64,
+) -> anyhow::Result<(u64, Option<String>)> {
+    match named {
+        Some(bytes) => Ok((bytes, None)),
+        None => {
+            let chosen = TestFileSize::choose(folder, files)?;
+            Ok((chosen.bytes, Some(chosen.reason)))
+        }
     }
 }
 
