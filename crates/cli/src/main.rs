@@ -17,11 +17,13 @@ mod waiting;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser};
 use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::SIGXFSZ;
 use wakepath_units::causes::with_causes;
 use wakepath_units::printable;
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Err(error) => return print_help_or_usage_error(&error),
     };
     raise_open_files_limit();
+    survive_limit_of_file_size();
     let mut out = Screen::for_stdout();
     let result = cli
         .command
@@ -68,6 +71,13 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error like that of a full disk; the signal for it would end the
+/// program without a word. Programs that are started have the signal as usual.
+fn survive_limit_of_file_size() {
+    // Without the handler the signal ends the program, as before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Parses the command line. A negative number behind an option is the option's value, which the option's own parser refuses

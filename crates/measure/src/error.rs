@@ -80,6 +80,9 @@ fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root, or a file of your own)",
         io::ErrorKind::StorageFull => " (a smaller --size needs less)",
+        io::ErrorKind::FileTooLarge => {
+            " (a limit of the user, `ulimit -f`, or of the file system; a smaller --size needs less)"
+        }
         io::ErrorKind::InvalidInput => {
             " (the file system does no direct I/O; name a file on a file system of the drive itself)"
         }

@@ -36,6 +36,7 @@ mod live_leases;
 mod live_nvme;
 mod machine;
 mod measure;
+mod measure_ends;
 mod own_governor;
 mod package;
 mod pasted;

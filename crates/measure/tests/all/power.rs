@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wakepath_measure::power::{PowerCondition, PowerPlan, measure};
 use wakepath_measure::{ExperimentControl, MeasureError};
+use wakepath_settings::Session;
 use wakepath_system::{Root, System};
 
 use crate::captured::{content, copy_of_laptop, different};
@@ -74,6 +76,60 @@ fn each_state_is_held_on_all_cpus_and_everything_is_put_back() {
         assert!((figure.power.mw - 5000.0).abs() < 1e-6, "{figure:?}");
         assert!(figure.each_cpu_above_deepest.unwrap().mw.abs() < 1e-6);
     }
+}
+
+/// Names the machine that a process under test measures until it is killed.
+const MEASURED_UNTIL_KILLED: &str = "WAKEPATH_TEST_MEASURED_UNTIL_KILLED";
+
+/// Measures power, and stops for good as soon as an idle state is off.
+fn measure_until_killed(machine: &Path) {
+    let system = System::new(Root::at_directory(machine));
+    let plan = PowerPlan::short(&system, true).unwrap();
+    let finished = |_: usize| {
+        while allowed_states(machine, 0).len() < 5 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    };
+    let cancelled = AtomicBool::new(false);
+    let control = ExperimentControl::new(&finished, &cancelled);
+    measure(&system, &plan, control).unwrap();
+}
+
+#[test]
+fn what_a_killed_measurement_of_power_changed_is_put_back_by_the_next() {
+    if let Some(machine) = std::env::var_os(MEASURED_UNTIL_KILLED) {
+        return measure_until_killed(Path::new(&machine));
+    }
+    let machine = copy_of_laptop();
+    give_sensor(machine.path());
+    let before = content(machine.path());
+    let own = std::env::current_exe().unwrap();
+    let name = "power::what_a_killed_measurement_of_power_changed_is_put_back_by_the_next";
+    let mut measuring = Command::new(own)
+        .args(["--exact", name])
+        .env(MEASURED_UNTIL_KILLED, machine.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while allowed_states(machine.path(), 0).len() == 5 {
+        assert!(Instant::now() < patience, "nothing was switched off");
+        assert!(measuring.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // A step later all but one are off.
+    std::thread::sleep(Duration::from_millis(200));
+    measuring.kill().unwrap();
+    measuring.wait().unwrap();
+    assert_eq!(allowed_states(machine.path(), 1), [4]);
+    let journal = fs::read_to_string(machine.path().join("var/lib/wakepath/journal.json")).unwrap();
+    assert!(journal.contains("cpu1/state1"), "{journal}");
+
+    let system = System::new(Root::at_directory(machine.path()));
+    drop(Session::open_and_recover(&system).unwrap());
+    let mut after = content(machine.path());
+    after.retain(|path, _| !path.contains("var/lib/wakepath"));
+    assert!(different(&after, &before).is_empty());
 }
 
 /// Gives the captured drive an APST table that is on, and a disk to read. Returns the feature's file.
