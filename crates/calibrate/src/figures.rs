@@ -1,7 +1,8 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Origin};
+use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Measurement, Origin};
+use wakepath_measure::Conditions;
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
@@ -119,8 +120,32 @@ pub(crate) fn take_timer_slack(machine: &mut Machine, system: &System) {
     }
 }
 
+/// A measured figure, all numbers with so many decimals; `interval`: the ends of the 95 % interval.
+pub(crate) fn measured_figure(
+    value: f64,
+    interval: Option<[f64; 2]>,
+    n: u64,
+    what: String,
+    (conditions, decimals): (&Conditions, i32),
+) -> Figure {
+    let measurement = Measurement {
+        n: n.max(1),
+        low: interval.map(|[low, _]| round_to_decimals(low, decimals)),
+        high: interval.map(|[_, high]| round_to_decimals(high, decimals)),
+        date: conditions.date.clone(),
+        kernel: conditions.kernel.clone(),
+        what,
+    };
+    Figure::measured_here(round_to_decimals(value, decimals), measurement)
+}
+
+fn round_to_decimals(number: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    (number * scale).round() / scale
+}
+
 /// The highest clock of a machine.
-fn highest_khz(machine: &Machine) -> Result<u32, String> {
+pub(crate) fn highest_khz(machine: &Machine) -> Result<u32, String> {
     let opps = machine.cluster.iter().flat_map(|cluster| &cluster.opps);
     let khz = opps.map(|opp| opp.khz).max();
     khz.ok_or_else(|| "the machine's clock is not known".to_owned())
@@ -199,11 +224,11 @@ fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use wakepath_measure::StorageStack;
     use wakepath_measure::drive::{
         BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
     };
     use wakepath_measure::summary::{Estimate, LatencySummary};
-    use wakepath_measure::{Conditions, StorageStack};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -304,6 +329,7 @@ pub(crate) mod tests {
                 high: 1_500_000.0,
             },
             interruption: late.service[0].latency.median,
+            submission: late.service[0].latency.median,
             cpus_watched: 1,
             cpus_interrupted: 1,
         });

@@ -1,7 +1,7 @@
 //! A machine file with measured figures, and how far predictions with it are off.
 //!
 //! [`calibrate`] captures a machine, measures its drive and its wake-ups, and puts these figures in the place of declared
-//! and assumed ones. The CPU's work per request is fitted. Then jobs that no figure was fitted to run on the machine and in
+//! and assumed ones, as it does with those of the machine at rest, the path of reads and power. The CPU's work per request is fitted. Then jobs that no figure was fitted to run on the machine and in
 //! the simulator; their differences are the [prediction error](wakepath_hardware::machine::PredictionError).
 
 mod error;
@@ -12,16 +12,17 @@ mod job_list;
 mod plan;
 mod prediction;
 mod study;
+mod surroundings;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_measure::background::{self, BackgroundMeasurement};
+use wakepath_measure::background;
 use wakepath_measure::drive::{self, DriveMeasurement};
-use wakepath_measure::path::{self, PathMeasurement};
-use wakepath_measure::power::{self, PowerMeasurement};
+use wakepath_measure::path;
+use wakepath_measure::power;
 use wakepath_measure::wake::{self, WakeMeasurement, WakePlan};
 use wakepath_measure::{ExperimentControl, MeasureError, ShallowHold, write_random_file};
 use wakepath_study::file::StudyError;
@@ -36,8 +37,9 @@ pub use figures::put_in_place;
 pub use identity::{
     StaleFigure, describe_calibrated, find_stale_figures, take_policies_in_force_now,
 };
-pub use plan::{CalibrationPhase, CalibrationPlan, CalibrationRequest, MOST_ROUNDS};
+pub use plan::{CalibrationPhase, CalibrationPlan, CalibrationRequest, MOST_ROUNDS, TEST_FILES};
 pub use prediction::{JobFigures, JobPrediction, PredictionRound, prediction_error};
+pub use surroundings::Surroundings;
 
 /// Comparisons are void on CPUs busier with other work than this, in per cent.
 const BUSY: f64 = 20.0;
@@ -52,7 +54,7 @@ pub struct CalibratedMachine {
     pub drive: DriveMeasurement,
     /// What wake-ups take, in the last round that counts; absent where the machine has nothing to measure.
     pub wake: Option<WakeMeasurement>,
-    /// What was measured once, before the rounds; no figure of the machine is from here.
+    /// What was measured once, before the rounds; each round's machine has its figures.
     #[serde(flatten)]
     pub surroundings: Surroundings,
     /// Jobs as run and as simulated, in all rounds that count; empty without fio.
@@ -61,17 +63,6 @@ pub struct CalibratedMachine {
     pub flaw: Option<String>,
     /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
-}
-
-/// Measurements around drive and wake-ups, for people to look at.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Surroundings {
-    /// What wakes CPUs at rest; absent after a failure.
-    pub background: Option<BackgroundMeasurement>,
-    /// The CPU's work for reads; absent after a failure.
-    pub path: Option<PathMeasurement>,
-    /// What the machine draws; absent where no counter tells.
-    pub power: Option<PowerMeasurement>,
 }
 
 /// Calibrates a machine. `finished` gets the number of steps done since its last call.
@@ -101,13 +92,13 @@ pub fn calibrate(
         captured,
     };
     let surroundings = calibration.measure_surroundings(&mut notes);
-    let mut rounds = CountedRounds::begin_with(calibration.run_round()?);
+    let mut rounds = CountedRounds::begin_with(calibration.run_round(&surroundings)?);
     for number in 2..=plan.rounds() {
         if cancelled.load(Ordering::Relaxed) {
             break;
         }
         // A later round may fail; what was measured before stands.
-        match calibration.run_round() {
+        match calibration.run_round(&surroundings) {
             Ok(round) => rounds.add_or_leave_out(number, round),
             Err(CalibrateError::Measure(MeasureError::Cancelled)) => {}
             Err(error) => rounds.notes.push(format!("round {number} failed: {error}")),
@@ -236,8 +227,9 @@ impl Calibration<'_> {
         }
     }
 
-    /// Measures drive and wake-ups, puts their figures into the captured machine, and predicts jobs with it.
-    fn run_round(&self) -> Result<CalibrationRound, CalibrateError> {
+    /// Measures drive and wake-ups, puts their figures and those of the surroundings into the captured machine, and predicts jobs
+    /// with it.
+    fn run_round(&self, surroundings: &Surroundings) -> Result<CalibrationRound, CalibrateError> {
         let drive = drive::measure(self.system, &self.plan.drive, self.control)?;
         let mut notes = drive.notes.clone();
         let wake = self.measure_wakes(&mut notes);
@@ -250,6 +242,7 @@ impl Calibration<'_> {
         let mut machine = captured.clone();
         notes.extend(put_in_place(&mut machine, &drive, wake.as_ref()));
         figures::take_timer_slack(&mut machine, self.system);
+        notes.extend(surroundings.put_in_place(&mut machine));
         if let Err(why) = self.fit_jobs(&mut machine) {
             notes.push(format!(
                 "io_path.program_kcycles and asynchronous_kcycles stay as captured: {why}"

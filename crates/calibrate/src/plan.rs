@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wakepath_measure::TestFileSize;
 use wakepath_measure::background::BackgroundPlan;
 use wakepath_measure::drive::{DrivePlan, TestTarget};
 use wakepath_measure::path::PathPlan;
@@ -32,17 +33,19 @@ const FITTING_SECONDS: f64 = 2.0;
 const SETTLE_SECONDS: f64 = 0.2;
 /// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
+/// Test files that are there at the same time: one for the drive, one for wake-ups and jobs.
+pub const TEST_FILES: u64 = 2;
 /// The most rounds of a calibration.
 pub const MOST_ROUNDS: usize = 100;
 
 /// A part of a calibration beside the drive and the fit of an I/O's work, which none does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalibrationPhase {
-    /// The machine at rest; for the page alone.
+    /// The machine at rest: what wakes it.
     Background,
-    /// The path of reads; for the page alone.
+    /// The path of reads: parts of their work, interrupts between CPUs, ticks.
     Path,
-    /// Power; for the page alone.
+    /// Power, of states and busy CPUs.
     Power,
     /// Wake-ups from idle states.
     Wake,
@@ -117,6 +120,7 @@ impl CalibrationPlan {
             bytes: request.file_bytes,
         };
         target.check()?;
+        TestFileSize::check_room(folder, request.file_bytes, TEST_FILES)?;
         let jobs = if !request.asks_for(CalibrationPhase::Jobs) {
             Vec::new()
         } else if request.jobs.is_empty() {

@@ -58,6 +58,8 @@ pub struct BackgroundMeasurement {
     pub cpus: Vec<usize>,
     /// Context switches per second, on all CPUs; absent: not known.
     pub context_switches: Option<f64>,
+    /// Those of them that this program made by itself, which watches and shows its progress; absent: not known.
+    pub own_switches: Option<f64>,
     /// Share of all CPUs' time that was busy, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
     /// Causes, most frequent first within their kind.
@@ -135,6 +137,7 @@ const IPI_DESCRIPTIONS: [&str; 2] = ["Rescheduling interrupts", "Function call i
 struct CounterSnapshot {
     counts: Counts,
     context_switches: Option<u64>,
+    own_switches: Option<u64>,
     times: Option<CpuTimes>,
 }
 
@@ -164,6 +167,7 @@ impl CounterSnapshot {
         Ok(Self {
             counts,
             context_switches: read_context_switches(root),
+            own_switches: read_own_switches(root),
             times: CpuTimes::read(root),
         })
     }
@@ -201,13 +205,17 @@ impl CounterSnapshot {
             a.kind.cmp(&b.kind).then(rates)
         });
         let switches = self.context_switches.zip(before.context_switches);
+        let own_switches = self.own_switches.zip(before.own_switches);
+        let [context_switches, own_switches_per_second] = [switches, own_switches]
+            .map(|both| both.map(|(now, then)| now.saturating_sub(then) as f64 / seconds));
         let times = self.times.zip(before.times);
         BackgroundMeasurement {
             notes: conditions.note_on_load().into_iter().collect(),
             conditions,
             seconds,
             cpus,
-            context_switches: switches.map(|(now, then)| now.saturating_sub(then) as f64 / seconds),
+            context_switches,
+            own_switches: own_switches_per_second,
             busy_percent: times.and_then(|(now, then)| now.busy_percent_since(then)),
             causes,
         }
@@ -309,6 +317,51 @@ fn read_context_switches(root: &Root) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
 }
 
+/// Switches to and from this program's threads: each that gives the CPU away was given it before. `None` where a captured
+/// machine has no such program.
+fn read_own_switches(root: &Root) -> Option<u64> {
+    let mut sum = None;
+    for thread in root.list_names("proc/self/task") {
+        let path = format!("proc/self/task/{thread}/status");
+        let status = root.read_text_if_readable(&path).unwrap_or_default();
+        let counts = status.lines().filter_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            let is_count = key.ends_with("voluntary_ctxt_switches");
+            value.trim().parse::<u64>().ok().filter(|_| is_count)
+        });
+        let given_away = counts.fold(0, u64::saturating_add);
+        let both = given_away.saturating_mul(2);
+        sum = Some(sum.unwrap_or(0_u64).saturating_add(both));
+    }
+    sum
+}
+
+impl BackgroundMeasurement {
+    /// Tasks that woke up per second on all CPUs, but for this program's: each wake-up on an idle CPU makes two switches. `None`:
+    /// not known.
+    pub fn task_wake_ups_per_second(&self) -> Option<f64> {
+        let others = self.context_switches? - self.own_switches.unwrap_or(0.0);
+        Some((others / 2.0).max(0.0))
+    }
+
+    /// Interrupts of devices per second on all CPUs.
+    pub fn device_interrupts_per_second(&self) -> f64 {
+        let of_devices = self
+            .causes
+            .iter()
+            .filter(|cause| cause.kind == CauseKind::Interrupt && is_name_of_device(&cause.name));
+        of_devices.map(|cause| cause.per_second).sum()
+    }
+}
+
+/// Whether [`name_cause`] named a numbered interrupt, which is of a device.
+fn is_name_of_device(name: &str) -> bool {
+    let number = name
+        .rsplit_once(" (interrupt ")
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,6 +377,7 @@ mod tests {
         CounterSnapshot {
             counts,
             context_switches: None,
+            own_switches: None,
             times: None,
         }
     }
@@ -353,6 +407,35 @@ mod tests {
                 ("nvme0q1 (interrupt 24)", &[0.0, 2.0][..]),
             ]
         );
+    }
+
+    #[test]
+    fn wake_ups_of_tasks_are_those_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        for (thread, given_away) in [("10", [5, 1]), ("11", [2, 0])] {
+            let task = folder.path().join("proc/self/task").join(thread);
+            std::fs::create_dir_all(&task).unwrap();
+            let [voluntary, not] = given_away;
+            let status = format!(
+                "Name:\tx\nvoluntary_ctxt_switches:\t{voluntary}\nnonvoluntary_ctxt_switches:\t{not}\n"
+            );
+            std::fs::write(task.join("status"), status).unwrap();
+        }
+        let root = Root::at_directory(folder.path());
+        assert_eq!(read_own_switches(&root), Some(16));
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(read_own_switches(&Root::at_directory(empty.path())), None);
+
+        let switched = |all: u64, own: u64| CounterSnapshot {
+            context_switches: Some(all),
+            own_switches: Some(own),
+            ..snapshot(if all > 0 { AFTER } else { BEFORE })
+        };
+        let result = switched(1_000, 400).rates_since(&switched(0, 0), 10.0, conditions());
+        assert_eq!(result.task_wake_ups_per_second(), Some(30.0));
+        assert!((result.device_interrupts_per_second() - 2.0).abs() < 1e-9);
+        let untold = snapshot(AFTER).rates_since(&snapshot(BEFORE), 10.0, conditions());
+        assert_eq!(untold.task_wake_ups_per_second(), None);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::MeasureError;
-use crate::test_file::MIN_BYTES;
 
+/// Least size of a measured file in bytes: a smaller one would be read from the drive's own cache.
+pub(crate) const MIN_BYTES: u64 = 16 << 20;
 /// Most bytes of a test file: client drives have up to 1 GiB of memory of their own, and each writing step may go through the file.
 const MOST_BYTES: u64 = 2 << 30;
 /// A test file larger than most drives' memory, where it leaves half of the room.
@@ -25,14 +26,16 @@ pub(crate) struct FreeSpace {
 impl FreeSpace {
     /// Looks at the file system of a folder.
     pub(crate) fn look(folder: &Path) -> Result<Self, MeasureError> {
-        let failed = |action: &'static str, source: std::io::Error| MeasureError::Io {
+        let opened = File::open(folder).map_err(|source| MeasureError::Io {
             path: folder.to_owned(),
-            action,
+            action: "opening the folder",
             source,
-        };
-        let opened = File::open(folder).map_err(|error| failed("opening the folder", error))?;
-        let room = rustix::fs::fstatvfs(&opened)
-            .map_err(|error| failed("looking for room", error.into()))?;
+        })?;
+        let room = rustix::fs::fstatvfs(&opened).map_err(|errno| MeasureError::Io {
+            path: folder.to_owned(),
+            action: "looking for room",
+            source: errno.into(),
+        })?;
         Ok(Self {
             free: room.f_bavail.saturating_mul(room.f_frsize),
             reserve: room.f_blocks.saturating_mul(room.f_frsize) / 100,

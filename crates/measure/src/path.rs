@@ -7,6 +7,7 @@
 mod cycles;
 mod engines;
 mod ipi;
+mod parts;
 mod speed;
 mod transitions;
 
@@ -20,29 +21,30 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use wakepath_system::{Root, System};
-use wakepath_units::median;
 
-use self::cycles::CycleCounter;
+use self::cycles::{CycleCounter, ThreadCycles};
 use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
 use self::ipi::time_ipis;
+use self::parts::measure_parts;
 use self::speed::{measure_ramp, measure_speeds};
 use self::transitions::time_transitions;
 use crate::background::cpus_in_both;
 use crate::conditions::StolenTime;
 use crate::drive::random_block;
-use crate::summary::{Estimate, LatencySummary};
+use crate::summary::{Estimate, LatencySummary, SampledTime};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
 pub use self::engines::EngineCost;
+pub use self::parts::ReadParts;
 pub use self::speed::{ClockRamp, SpeedByActive};
 pub use self::transitions::ClockTransitions;
 
 /// Requests in flight, each in a thread.
 const DEPTHS: [usize; 4] = [1, 2, 4, 8];
-/// Steps besides loads and engines: interrupts without reads, system call, context switch, IPI, ticks, speeds, ramps,
-/// changes of the clock.
-const OTHER_STEPS: usize = 8;
+/// Steps besides loads and engines: interrupts without reads, parts of a read, system call, context switch, IPI, ticks,
+/// speeds, ramps, changes of the clock.
+const OTHER_STEPS: usize = 9;
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
 const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
@@ -72,6 +74,8 @@ pub struct PathLoad {
     /// Cycles of the reading thread for each read, in user space and in the kernel. Absent: the processor's counter is not to be
     /// had, as in most guests.
     pub cycles: Option<f64>,
+    /// Those of them in user space; absent as above. The rest are the kernel's submission and resume.
+    pub user_cycles: Option<f64>,
     /// Time for each read that the thread was ready to run and did not, in ns; absent as above.
     pub waiting_ns: Option<f64>,
     /// Interrupt lines that came with the reads, most frequent first.
@@ -92,10 +96,14 @@ pub struct CompletionLine {
 /// Interruptions of a thread that only looks at the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interruptions {
+    /// Number of interruptions.
+    pub n: u64,
     /// Interruptions per second.
     pub per_second: f64,
     /// Median length in ns: at about the tick rate, what a tick takes.
     pub median_ns: f64,
+    /// Ends of the median's 95 % interval in ns.
+    pub median_interval_ns: [f64; 2],
 }
 
 /// Result of an experiment on the I/O path.
@@ -109,12 +117,15 @@ pub struct PathMeasurement {
     pub held_shallow: bool,
     /// Reads by depth.
     pub loads: Vec<PathLoad>,
+    /// Where the CPU's time for a read goes at depth 1; absent: interrupts do not come to the CPU that submits, or there is no
+    /// io_uring.
+    pub parts: Option<ReadParts>,
     /// A short system call (`getppid`).
     pub system_call: Option<Estimate>,
     /// A hand-over from one thread to another on one CPU: wake-up and context switch.
-    pub context_switch: Option<Estimate>,
+    pub context_switch: Option<SampledTime>,
     /// An inter-processor interrupt between two running CPUs, from its sending to the answer.
-    pub ipi: Option<Estimate>,
+    pub ipi: Option<SampledTime>,
     /// What interrupts a thread that spins.
     pub interruptions: Option<Interruptions>,
     /// The same reads by I/O engine, as fio makes them; empty without fio.
@@ -177,6 +188,7 @@ impl PathPlan {
                 self.target.path().display()
             ),
             "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)".to_owned(),
+            "reads through io_uring, too, while the thread spins and sees when it is interrupted".to_owned(),
             "counts interrupts during a step without reads first, which are no completions".to_owned(),
             "has fio read it with psync, libaio, io_uring, and polled where the disk has queues for that".to_owned(),
             "times system calls, context switches, interrupts of another CPU and the interruptions of a spinning thread".to_owned(),
@@ -203,6 +215,7 @@ pub fn measure(
         file: plan.target.path().display().to_string(),
         held_shallow: hold.refusal().is_none(),
         loads: Vec::new(),
+        parts: None,
         system_call: None,
         context_switch: None,
         ipi: None,
@@ -256,6 +269,15 @@ fn run_steps(
         result.loads.extend(load);
         control.finish_step();
     }
+    let alone = result.loads.iter().find(|load| load.depth == 1);
+    let task_ns = alone.and_then(|load| load.task_ns);
+    match measure_parts(file, task_ns, plan.step, control) {
+        Ok(parts) => result.parts = Some(parts),
+        Err(why) => result.notes.push(format!(
+            "submission, interrupt and resume are not told apart: {why}"
+        )),
+    }
+    control.finish_step();
     result.system_call = time_system_calls(plan.step, control);
     control.finish_step();
     let cpu = system.cpus().last().copied().unwrap_or(0);
@@ -340,7 +362,7 @@ struct ThreadWork {
     latencies: Vec<u64>,
     /// Time of the thread on a CPU, and ready to run but waiting for one, in ns; absent: the kernel keeps no account.
     account: Option<[u64; 2]>,
-    cycles: Option<u64>,
+    cycles: Option<ThreadCycles>,
 }
 
 fn measure_load(
@@ -383,11 +405,17 @@ fn measure_load(
         let total: u64 = accounts.as_ref()?.iter().map(|account| account[part]).sum();
         Some(total as f64 / latency.n as f64)
     };
-    let cycles: Option<u64> = works.iter().map(|work| work.cycles).sum();
+    let cycles: Option<Vec<ThreadCycles>> = works.iter().map(|work| work.cycles).collect();
+    let parts: [fn(&ThreadCycles) -> u64; 2] = [|cycles| cycles.all, |cycles| cycles.user];
+    let [all_cycles, user_cycles] = parts.map(|part| {
+        let total: u64 = cycles.as_ref()?.iter().map(part).sum();
+        Some(total as f64 / latency.n as f64)
+    });
     Ok(Some(PathLoad {
         depth,
         reads: latency.n,
-        cycles: cycles.map(|cycles| cycles as f64 / latency.n as f64),
+        cycles: all_cycles,
+        user_cycles,
         task_ns: per_read(0),
         waiting_ns: per_read(1),
         completions: find_completions(&interrupts, background, latency.n),
@@ -538,7 +566,7 @@ fn time_context_switches(
     cpu: usize,
     time: Duration,
     control: ExperimentControl<'_>,
-) -> Result<Option<Estimate>, MeasureError> {
+) -> Result<Option<SampledTime>, MeasureError> {
     let shared_turn = AtomicUsize::new(0);
     let turn = &shared_turn;
     let end = Instant::now() + time;
@@ -580,7 +608,10 @@ fn time_context_switches(
     if let Some(error) = failed {
         return Err(error);
     }
-    Ok(LatencySummary::new(&samples).map(|rounds| rounds.median.divided_by(2.0)))
+    Ok(LatencySummary::new(&samples).map(|rounds| SampledTime {
+        n: rounds.n,
+        estimate: rounds.median.divided_by(2.0),
+    }))
 }
 
 /// The second of two threads that switch: it hands each turn back until the first ends it.
@@ -628,12 +659,12 @@ fn watch_interruptions(
         Ok(Ok(result)) => result?,
         Ok(Err(_)) | Err(_) => return Ok(None),
     };
-    let Some(median_ns) = median(jumps.iter().map(|ns| *ns as f64)) else {
-        return Ok(None);
-    };
-    Ok(Some(Interruptions {
-        per_second: jumps.len() as f64 / seconds.max(1e-9),
-        median_ns,
+    let lengths = LatencySummary::new(&jumps);
+    Ok(lengths.map(|lengths| Interruptions {
+        n: lengths.n,
+        per_second: lengths.n as f64 / seconds.max(1e-9),
+        median_ns: lengths.median.ns,
+        median_interval_ns: [lengths.median.low, lengths.median.high],
     }))
 }
 

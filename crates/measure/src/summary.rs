@@ -91,6 +91,16 @@ impl Estimate {
     }
 }
 
+/// A time with its number of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SampledTime {
+    /// Number of samples.
+    pub n: u64,
+    /// The time.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
 /// Nanoseconds as microseconds with three decimals.
 fn round_to_us(ns: f64) -> f64 {
     ns.round() / 1e3

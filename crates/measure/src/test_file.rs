@@ -12,13 +12,11 @@ use serde::Serialize;
 use wakepath_system::extents::{FileExtent, read_file_extents};
 use wakepath_system::{Root, System};
 
-use crate::file_size::FreeSpace;
+use crate::file_size::{FreeSpace, MIN_BYTES};
 use crate::{ExperimentControl, MeasureError};
 
 /// Alignment of addresses, lengths and memory: the largest logical block of drives, and a page.
 pub(crate) const ALIGNMENT: usize = 4096;
-/// Least size of a measured file in bytes: a smaller one would be read from the drive's own cache.
-pub(crate) const MIN_BYTES: u64 = 16 << 20;
 /// Bytes per write while a file is filled.
 const CHUNK: usize = 1 << 20;
 /// Number of blocks of a file that are looked at for zeros before the experiment.

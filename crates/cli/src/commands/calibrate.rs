@@ -13,13 +13,13 @@ use rustix::process::geteuid;
 use serde::Serialize;
 use wakepath_calibrate::{
     CalibratedMachine, CalibrationPhase, CalibrationPlan, CalibrationRequest, JobPrediction,
-    MOST_ROUNDS, calibrate,
+    MOST_ROUNDS, TEST_FILES, calibrate,
 };
 use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_path_to_write};
 use wakepath_system::System;
 
 use super::measure::experiment::{
-    PlanReport, check_result_file, parse_mebibytes, print_notes, write_result_file,
+    PlanReport, check_result_file, choose_size, parse_mebibytes, print_notes, write_result_file,
 };
 use super::measure::page::{page_head, page_rows, write_page};
 use crate::messages::warning;
@@ -38,9 +38,10 @@ pub(crate) struct Args {
     /// A folder on the drive to measure; test files are made there, and removed.
     #[arg(long, value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// Size of the test files: 256m, 4g; larger than the drive's cache is best.
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_mebibytes)]
-    size: u64,
+    /// Size of the two test files: 256m, 4g; larger than the drive's cache is best [default: a sixteenth of the free space, 1 to
+    /// 2 GiB, both together at most half of what is free].
+    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
+    size: Option<u64>,
     /// How long all of it takes, without the time to fill the test files.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::parse_duration_or_seconds)]
     budget: Duration,
@@ -78,11 +79,11 @@ pub(crate) struct Args {
 /// A part of a calibration.
 #[derive(Clone, Copy, ValueEnum)]
 enum Phase {
-    /// What wakes the machine at rest; for the page.
+    /// What wakes the machine at rest: background work.
     Background,
-    /// The path of reads; for the page.
+    /// The path of reads: parts of an I/O's work, interrupts between CPUs, ticks.
     Path,
-    /// Watts; for the page.
+    /// Watts of idle states and busy CPUs.
     Power,
     /// Wake-ups from idle states.
     Wake,
@@ -124,10 +125,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Some(chosen)
     };
     let system = System::live();
+    let (file_bytes, size_reason) = choose_size(args.size, &args.folder, TEST_FILES)?;
     let request = CalibrationRequest {
         name: args.name.clone(),
         folder: args.folder.clone(),
-        file_bytes: args.size,
+        file_bytes,
         budget: args.budget,
         forced: geteuid().is_root(),
         rounds: args.rounds as usize,
@@ -139,7 +141,9 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         },
     };
     let plan = CalibrationPlan::new(&system, request)?;
-    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
+    let mut does = plan.describe();
+    does.extend(size_reason);
+    let report = PlanReport::new(plan.steps(), plan.duration(), does)
         .with_bytes_written(plan.fill_bytes(), plan.most_bytes_written());
     let Some(file) = file else {
         return report.print_plan(args.format, out);

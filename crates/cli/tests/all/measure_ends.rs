@@ -72,6 +72,12 @@ fn run_with_small_files(kib: u64, arguments: &[&str]) -> Output {
     shell.env("WAKEPATH_HERE", "").output().unwrap()
 }
 
+/// Messages of the system's errors, such as `(os error 27)`.
+fn find_errors(said: &str) -> Vec<&str> {
+    let lines = said.lines();
+    lines.filter(|line| line.contains("(os error ")).collect()
+}
+
 #[test]
 fn a_killed_measurement_of_a_drive_leaves_no_file() {
     let _machine = lock_machine();
@@ -113,8 +119,7 @@ fn a_file_that_may_not_grow_so_far_is_one_error() {
     let refused = run_with_small_files(8 << 10, &arguments);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    let errors = said.lines().filter(|line| line.contains("error: "));
-    let errors: Vec<&str> = errors.collect();
+    let errors = find_errors(&said);
     assert_eq!(errors.len(), 1, "{said}");
     for part in ["new: filling it", "File too large", "ulimit -f", "--size"] {
         assert!(errors[0].contains(part), "{part}: {said}");
@@ -132,10 +137,7 @@ fn a_page_that_finds_no_room_costs_no_figures() {
     let full = run_with_small_files(1, &[&arguments[..], &[&page]].concat());
     let said = String::from_utf8(full.stderr).unwrap();
     assert_eq!(full.status.code(), Some(1), "{said}");
-    let errors: Vec<&str> = said
-        .lines()
-        .filter(|line| line.contains("error: "))
-        .collect();
+    let errors = find_errors(&said);
     assert_eq!(errors.len(), 1, "{said}");
     assert!(errors[0].contains("page.html"), "{said}");
     let printed = String::from_utf8(full.stdout).unwrap();

@@ -57,6 +57,8 @@ pub struct InterruptView {
     pub service: Estimate,
     /// Median time that the interrupt kept the thread from running: handler, completion, and what else ran.
     pub interruption: Estimate,
+    /// Median CPU time of the submission: from the system call to the drive's request, without the way back.
+    pub submission: Estimate,
     /// CPUs that requests were submitted on.
     pub cpus_watched: usize,
     /// Among them, CPUs that the interrupts of their own requests came to.
@@ -66,6 +68,8 @@ pub struct InterruptView {
 /// A request, in ns of the clock.
 #[derive(Clone, Copy, Debug)]
 struct WatchedRequest {
+    /// The system call that submits began.
+    begun: u64,
     /// The system call that submitted returned.
     submitted: u64,
     /// The last look at the clock without the completion.
@@ -81,7 +85,7 @@ struct WatchedRequest {
 ///
 /// # Errors
 /// A request fails, or the kernel has no io_uring for this program.
-pub(super) fn watch_interrupts(
+pub(crate) fn watch_interrupts(
     target: LoadTarget<'_>,
     direction: AccessDirection,
     time: Duration,
@@ -173,6 +177,7 @@ fn watch_request(
             .build(),
     };
     push(ring, &entry)?;
+    let begun = monotonic_ns();
     ring.submit()?;
     let submitted = monotonic_ns();
     let (mut last, mut looks) = (submitted, 0);
@@ -182,6 +187,7 @@ fn watch_request(
         looks += 1;
         if let Some(completed) = completed {
             let request = WatchedRequest {
+                begun,
                 submitted,
                 last_without: last,
                 first_with: now,
@@ -259,10 +265,15 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
         .collect();
     drop_slow_requests(&mut services);
     let jumps: Vec<u64> = interrupted.iter().map(|request| request.jump()).collect();
+    let submissions: Vec<u64> = interrupted
+        .iter()
+        .map(|request| request.submission(way_back))
+        .collect();
     Some(InterruptView {
         n: services.len() as u64,
         service: LatencySummary::new(&services)?.mean,
         interruption: LatencySummary::new(&jumps)?.median,
+        submission: LatencySummary::new(&submissions)?.median,
         cpus_watched: watched.count(),
         cpus_interrupted: own.len(),
     })
@@ -291,6 +302,12 @@ impl WatchedRequest {
         self.first_with.saturating_sub(self.last_without)
     }
 
+    /// From the system call to the moment at which the drive has the request.
+    const fn submission(self, way_back: u64) -> u64 {
+        let call = self.submitted.saturating_sub(self.begun);
+        call.saturating_sub(way_back)
+    }
+
     /// From the submission to the interrupt, which came half a look behind the last one without it on average.
     fn service(self, way_back: u64) -> u64 {
         let watched = self.last_without.saturating_sub(self.submitted);
@@ -305,9 +322,10 @@ mod tests {
 
     /// Requests of 50 us that are looked at every 100 ns, and whose interrupts take `jump`.
     fn requests(n: usize, jump: u64) -> Vec<WatchedRequest> {
-        let begins = (0..n as u64).map(|i| i * 60_000);
+        let begins = (1..=n as u64).map(|i| i * 60_000);
         begins
             .map(|submitted| WatchedRequest {
+                begun: submitted.saturating_sub(900),
                 submitted,
                 last_without: submitted + 50_000,
                 first_with: submitted + 50_000 + jump,
@@ -324,6 +342,8 @@ mod tests {
         // Half a look, and the way back from the call.
         assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
         assert!(view.interruption.covers(2_000.0), "{view:?}");
+        // The call of 900 ns without its way back.
+        assert!(view.submission.covers(750.0), "{view:?}");
     }
 
     #[test]

@@ -27,10 +27,10 @@ pub(super) struct LoadSamples {
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LoadTarget<'a> {
-    pub(super) file: &'a File,
+pub(crate) struct LoadTarget<'a> {
+    pub(crate) file: &'a File,
     /// Size of the measured part.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Runs a load for a time, or until writes have covered the file once.

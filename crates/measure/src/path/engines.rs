@@ -41,6 +41,8 @@ pub struct EngineCost {
     pub reads: u64,
     /// CPU time of fio for each read in ns, in user space and in the kernel; interrupts may be in there.
     pub cpu_ns: f64,
+    /// The kernel's part of that time.
+    pub kernel_ns: f64,
     /// Context switches for each read.
     pub context_switches: f64,
     /// Mean latency in ns.
@@ -149,14 +151,17 @@ fn read_cost(output: &str, engine: &str, depth: usize, polled: bool) -> Option<E
     let reads = job["read"]["total_ios"]
         .as_u64()
         .filter(|reads| *reads > 0)?;
-    let busy = job["usr_cpu"].as_f64()? + job["sys_cpu"].as_f64()?;
+    let (user, kernel) = (job["usr_cpu"].as_f64()?, job["sys_cpu"].as_f64()?);
     let ran_ns = job["job_runtime"].as_f64()? * 1e6;
+    let [cpu_ns, kernel_ns] =
+        [user + kernel, kernel].map(|percent| percent / 100.0 * ran_ns / reads as f64);
     Some(EngineCost {
         engine: engine.to_owned(),
         depth,
         polled,
         reads,
-        cpu_ns: busy / 100.0 * ran_ns / reads as f64,
+        cpu_ns,
+        kernel_ns,
         context_switches: job["ctx"].as_f64()? / reads as f64,
         mean_ns: job["read"]["lat_ns"]["mean"].as_f64()?,
     })
@@ -173,6 +178,7 @@ mod tests {
         let cost = read_cost(output, "libaio", 8, false).unwrap();
         // A fifth of 500 ms over 5,000 reads.
         assert!((cost.cpu_ns - 20_000.0).abs() < 1e-6, "{cost:?}");
+        assert!((cost.kernel_ns - 16_000.0).abs() < 1e-6, "{cost:?}");
         assert!((cost.context_switches - 1.02).abs() < 1e-9);
         assert_eq!((cost.depth, cost.reads), (8, 5000));
         for broken in [

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{MembarrierCommand, membarrier};
 
-use crate::summary::{Estimate, LatencySummary};
+use crate::summary::{LatencySummary, SampledTime};
 use crate::{ExperimentControl, pin};
 
 /// How long the other thread gets to fall asleep.
@@ -34,7 +34,7 @@ pub(super) fn time_ipis(
     [from, to]: [usize; 2],
     time: Duration,
     control: ExperimentControl<'_>,
-) -> Result<Option<Estimate>, String> {
+) -> Result<Option<SampledTime>, String> {
     membarrier(MembarrierCommand::RegisterPrivateExpedited)
         .map_err(|error| format!("membarrier: {error}"))?;
     let shared = Partner::default();
@@ -52,7 +52,10 @@ pub(super) fn time_ipis(
         other.join().map_err(|_| "a thread failed")??;
         let [asleep, spinning] = samples.map(|samples| LatencySummary::new(&samples));
         let with_and_without = spinning.zip(asleep);
-        Ok(with_and_without.map(|(with, without)| with.median.minus(without.median)))
+        Ok(with_and_without.map(|(with, without)| SampledTime {
+            n: with.n,
+            estimate: with.median.minus(without.median),
+        }))
     })
 }
 
@@ -126,7 +129,7 @@ mod tests {
         let go = AtomicBool::new(false);
         let control = ExperimentControl::new(&none, &go);
         let found = time_ipis([last, first], Duration::from_millis(200), control);
-        let ipi = found.unwrap().unwrap();
+        let ipi = found.unwrap().unwrap().estimate;
         // No hardware sends and answers an interrupt within 50 ns.
         assert!(ipi.ns > 50.0 && ipi.low <= ipi.ns, "{ipi:?}");
         let gone = time_ipis([last, 5_000], Duration::from_millis(20), control);

@@ -41,6 +41,8 @@ pub struct ClockTransitions {
     pub down: Option<Estimate>,
     /// Longest time around a change in which the CPU did nothing, in ns: the median over all changes.
     pub stall_ns: Option<f64>,
+    /// Changes that were seen, in both directions.
+    pub changes: u64,
 }
 
 /// A round of the spinning loop.
@@ -102,6 +104,7 @@ pub(super) fn time_transitions(
         up: summarise(&up),
         down: summarise(&down),
         stall_ns: median(stalls),
+        changes: (up.len() + down.len()) as u64,
     })
 }
 

@@ -91,9 +91,9 @@ pub struct PowerEstimate {
 pub struct PowerFigure {
     /// Name of the source, which no other source has.
     pub source: String,
-    /// Its place among the sources.
+    /// Its place in [`PowerMeasurement::sources`].
     #[serde(skip)]
-    source_index: usize,
+    pub source_index: usize,
     /// What the machine did while its power was read.
     #[serde(flatten)]
     pub condition: PowerCondition,
@@ -616,6 +616,67 @@ impl PowerMeasurement {
     }
 }
 
+/// Power of one or more sources that do not overlap, under a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CombinedPower {
+    /// Names of the sources.
+    pub sources: Vec<String>,
+    /// Fewest readings of a source.
+    pub n: usize,
+    /// Sum of the sources.
+    pub power: PowerEstimate,
+}
+
+impl PowerMeasurement {
+    /// What all processor packages draw by RAPL. `None`: one of them was not read under this condition, or none tells.
+    pub fn package_power(&self, condition: &PowerCondition) -> Option<CombinedPower> {
+        let sources = self.sources.iter().enumerate();
+        let packages = sources.filter(|(_, source)| source.is_package());
+        let figures: Option<Vec<&PowerFigure>> = packages
+            .map(|(index, _)| self.find_figure(index, condition))
+            .collect();
+        CombinedPower::add_up(&figures?)
+    }
+
+    /// What the whole machine draws, by the first source that tells. `None`: no source does.
+    pub fn machine_power(&self, condition: &PowerCondition) -> Option<CombinedPower> {
+        let sources = self.sources.iter().enumerate();
+        let found = sources
+            .filter(|(_, source)| PowerSource::is_whole_machine(source))
+            .find_map(|(index, _)| self.find_figure(index, condition))?;
+        CombinedPower::add_up(&[found])
+    }
+
+    fn find_figure(&self, source_index: usize, condition: &PowerCondition) -> Option<&PowerFigure> {
+        let mut figures = self.figures.iter();
+        figures.find(|figure| figure.source_index == source_index && figure.condition == *condition)
+    }
+}
+
+impl CombinedPower {
+    /// The sum of independent figures; `None` without any.
+    fn add_up(figures: &[&PowerFigure]) -> Option<Self> {
+        let n = figures.iter().map(|figure| figure.n).min()?;
+        let mw: f64 = figures.iter().map(|figure| figure.power.mw).sum();
+        let powers = figures.iter().map(|figure| figure.power);
+        let [below, above] = powers.fold([0.0, 0.0], |[below, above]: [f64; 2], power| {
+            [
+                below.hypot(power.mw - power.low),
+                above.hypot(power.high - power.mw),
+            ]
+        });
+        Some(Self {
+            sources: figures.iter().map(|figure| figure.source.clone()).collect(),
+            n,
+            power: PowerEstimate {
+                mw,
+                low: mw - below,
+                high: mw + above,
+            },
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -697,5 +758,50 @@ mod tests {
         result.set_differences(&plan);
         let above = result.figures.iter().map(|f| f.above_rest.map(|p| p.mw));
         assert_eq!(above.collect::<Vec<_>>(), [None, Some(3000.0), Some(300.0)]);
+    }
+
+    fn figure_at_rest(source_index: usize, mw: f64, reach: f64) -> PowerFigure {
+        PowerFigure {
+            source: format!("source {source_index}"),
+            source_index,
+            condition: PowerCondition::Rest,
+            n: 5 + source_index,
+            power: PowerEstimate {
+                mw,
+                low: mw - reach,
+                high: mw + reach,
+            },
+            above_rest: None,
+            each_cpu_above_deepest: None,
+        }
+    }
+
+    #[test]
+    fn packages_add_up_and_parts_of_them_do_not() {
+        let names = ["package-0", "core (intel-rapl:0:0)", "package-1", "psys"];
+        let mut measured = PowerMeasurement {
+            conditions: Conditions::of_recording("6.12.48".to_owned()),
+            sources: names
+                .map(|name| PowerSource::energy_counter(name, "none", 0))
+                .to_vec(),
+            figures: vec![
+                figure_at_rest(0, 1_000.0, 30.0),
+                figure_at_rest(1, 400.0, 10.0),
+                figure_at_rest(2, 2_000.0, 40.0),
+                figure_at_rest(3, 9_000.0, 1.0),
+            ],
+            complete: true,
+            notes: Vec::new(),
+        };
+        let sum = measured.package_power(&PowerCondition::Rest).unwrap();
+        assert_eq!(sum.sources, ["source 0", "source 2"]);
+        assert_eq!(sum.n, 5);
+        assert!((sum.power.mw - 3_000.0).abs() < 1e-9 && (sum.power.low - 2_950.0).abs() < 1e-9);
+        let whole = measured.machine_power(&PowerCondition::Rest).unwrap();
+        assert!((whole.power.mw - 9_000.0).abs() < 1e-9);
+        assert_eq!(measured.package_power(&PowerCondition::Busy(1)), None);
+        // Half of a machine is no sum.
+        measured.figures.remove(2);
+        assert_eq!(measured.package_power(&PowerCondition::Rest), None);
     }
 }

@@ -85,6 +85,30 @@ impl PowerSource {
         found
     }
 
+    /// A counter of energy by name and path below the root; the counter wraps after so many uJ, or never after 0.
+    pub fn energy_counter(name: &str, path: &str, wraps_after: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: PowerSourceKind::Rapl,
+            reading: Reading::Energy {
+                path: path.to_owned(),
+                wraps_after,
+            },
+            status: None,
+        }
+    }
+
+    /// Whether it counts a whole processor package, which overlaps with no other package.
+    pub(super) fn is_package(&self) -> bool {
+        self.kind == PowerSourceKind::Rapl && self.name.starts_with("package-")
+    }
+
+    /// Whether it counts the whole machine: the platform's domain, or a battery.
+    pub(super) fn is_whole_machine(&self) -> bool {
+        let is_platform = self.kind == PowerSourceKind::Rapl && self.name.starts_with("psys");
+        is_platform || self.kind == PowerSourceKind::Battery
+    }
+
     /// The value now; `None` if it cannot be read any more, or if the battery does not discharge.
     pub(super) fn read(&self, root: &Root) -> Option<PowerReading> {
         if self
@@ -165,17 +189,9 @@ fn find_rapl(root: &Root) -> Vec<PowerSource> {
         } else {
             name
         };
-        let source = PowerSource {
-            name,
-            kind: PowerSourceKind::Rapl,
-            reading: Reading::Energy {
-                path: format!("{directory}/energy_uj"),
-                wraps_after: root
-                    .read_number_if_readable(&format!("{directory}/max_energy_range_uj"))
-                    .unwrap_or(0),
-            },
-            status: None,
-        };
+        let range = root.read_number_if_readable(&format!("{directory}/max_energy_range_uj"));
+        let counter = format!("{directory}/energy_uj");
+        let source = PowerSource::energy_counter(&name, &counter, range.unwrap_or(0));
         if source.read(root).is_some() && names.insert(source.name.clone()) {
             found.push(source);
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use wakepath_measure::ExperimentControl;
 use wakepath_measure::path::{
-    ClockTransitions, CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, measure,
+    ClockTransitions, CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, ReadParts,
+    measure,
 };
 use wakepath_measure::summary::Estimate;
 use wakepath_report::html::measurements::{
@@ -78,10 +79,19 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
             .filter_map(|load| Some([load.depth as f64, value(load)? / 1e3]))
             .collect(),
     };
+    let parts = |part: fn(&ReadParts) -> Estimate| result.parts.as_ref().map(part);
     let times = [
         ("system call", result.system_call),
-        ("context switch", result.context_switch),
-        ("interrupt of another CPU", result.ipi),
+        (
+            "context switch",
+            result.context_switch.map(|time| time.estimate),
+        ),
+        (
+            "interrupt of another CPU",
+            result.ipi.map(|time| time.estimate),
+        ),
+        ("submission of a read", parts(|parts| parts.submission)),
+        ("interrupt of a read", parts(|parts| parts.interrupt)),
     ];
     let time_lines = times
         .into_iter()
@@ -102,7 +112,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
             rows: page_rows(result.loads.iter().map(row_for_load)),
         },
         MeasuredSection {
-            title: "System call, context switch and interrupt of another CPU, us".to_owned(),
+            title: "System call, context switch, interrupts, and parts of a read, us".to_owned(),
             picture: Some(MeasuredPicture::Intervals(time_lines.collect())),
             ..MeasuredSection::default()
         },
@@ -191,14 +201,16 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
             format!("{what}: {value:.3} us ({low:.3} to {high:.3})")
         })
     };
+    lines.extend(result.parts.as_ref().map(describe_parts));
+    lines.extend(single.and_then(describe_cycles));
     lines.extend(time("system call", result.system_call));
     lines.extend(time(
-        "context switch, with the wake-up before it",
-        result.context_switch,
+        "context switch, with the wake-up before it (hand-over)",
+        result.context_switch.map(|time| time.estimate),
     ));
     lines.extend(time(
         "interrupt of another, running CPU (IPI), from sending to answer",
-        result.ipi,
+        result.ipi.map(|time| time.estimate),
     ));
     lines.extend(result.interruptions.map(|found| {
         format!(
@@ -227,6 +239,32 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
     lines
 }
 
+/// The parts of a read's CPU time in a sentence.
+fn describe_parts(parts: &ReadParts) -> String {
+    let us = |time: Estimate| {
+        let [value, low, high] = [time.ns, time.low, time.high].map(|ns| ns / 1e3);
+        format!("{value:.2} us ({low:.2} to {high:.2})")
+    };
+    let resume = match parts.resume_ns {
+        Some(ns) => format!("{:.2} us on the CPU besides the submission", ns / 1e3),
+        None => "not known".to_owned(),
+    };
+    format!(
+        "a read at depth 1, in time (cycles of interrupts are nobody's): submission {}, interrupt {}; sleep and resume {resume}",
+        us(parts.submission),
+        us(parts.interrupt)
+    )
+}
+
+/// How a read's cycles fall into user space and kernel; `None` where they are not counted.
+fn describe_cycles(load: &PathLoad) -> Option<String> {
+    let (all, user) = load.cycles.zip(load.user_cycles)?;
+    Some(format!(
+        "cycles of a read at depth 1: {user:.0} in user space, {:.0} in the kernel for submission and resume",
+        all - user
+    ))
+}
+
 /// How long a clock takes to follow its limits, in a sentence.
 fn describe_transitions(found: &ClockTransitions) -> String {
     let [low, high] = found.khz.map(|khz| khz / 1000);
@@ -252,10 +290,11 @@ fn describe_transitions(found: &ClockTransitions) -> String {
 fn describe_engine(cost: &EngineCost) -> String {
     let polled = if cost.polled { ", polled" } else { "" };
     format!(
-        "{}, depth {}{polled}: {:.2} us of CPU time per read, {:.2} context switches, mean latency {:.2} us (fio)",
+        "{}, depth {}{polled}: {:.2} us of CPU time per read, {:.2} of it in the kernel, {:.2} context switches, mean latency {:.2} us (fio)",
         cost.engine,
         cost.depth,
         cost.cpu_ns / 1e3,
+        cost.kernel_ns / 1e3,
         cost.context_switches,
         cost.mean_ns / 1e3
     )
