@@ -8,8 +8,6 @@ use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
 use wakepath_system::capture::drives::set_completion_queues_from_disk;
 
-use crate::prediction::JobFigures;
-
 /// Makes the measured disk's drive the first of a captured machine, with the disk's queues; returns a note if none was captured for the disk.
 pub(crate) fn choose_measured_drive(
     machine: &mut Machine,
@@ -152,14 +150,14 @@ pub(crate) fn highest_khz(machine: &Machine) -> Result<u32, String> {
 }
 
 /// Work of a time at a clock, in thousands of cycles with two decimals.
-fn work_in_kilocycles(us: f64, khz: u32) -> f64 {
+pub(crate) fn work_in_kilocycles(us: f64, khz: u32) -> f64 {
     // Microseconds times MHz are cycles.
     let cycles = us * f64::from(khz) / 1e3;
     (cycles / 10.0).round() / 100.0
 }
 
-/// CPU work per request: the mean wait of a program at depth 1 beyond the drive's service time, at the highest clock. The
-/// error says why the work is not known.
+/// CPU work per request: what a program waits at depth 1 beyond the drive's service time, at the highest clock. The error says
+/// why the work is not known.
 fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figure, String> {
     if !drive.held_shallow {
         return Err("CPUs could sleep, so idle exits are in the reads, too".to_owned());
@@ -170,11 +168,11 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
             && (s.shape.kib, s.shape.depth) == (4, 1)
     });
     let alone = reads.ok_or("no 4 KiB reads at depth 1 were measured")?;
-    if !alone.tells_drive_apart() {
-        return Err("neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1".to_owned());
-    }
+    let beyond_ns = alone.beyond_drive_ns().ok_or(
+        "neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1",
+    )?;
     let khz = highest_khz(machine)?;
-    let beyond_us = (alone.latency.mean.ns - alone.service().ns) / 1e3;
+    let beyond_us = beyond_ns / 1e3;
     let kcycles = work_in_kilocycles(beyond_us, khz);
     if kcycles <= 0.0 {
         return Err(format!(
@@ -184,42 +182,10 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
     Ok(Figure {
         value: kcycles,
         origin: Origin::Fitted(format!(
-            "mean of 4 KiB random reads at depth 1 less the drive's service time: {beyond_us:.2} us at {} MHz",
+            "4 KiB random reads at depth 1 less the drive's service time: {beyond_us:.2} us at {} MHz",
             khz / 1000
         )),
     })
-}
-
-/// Fits the work of the program between two requests, and that of an asynchronous engine, to two jobs at depth 1 that ran
-/// while CPUs were held shallow: a synchronous one, and an asynchronous one.
-pub(crate) fn fit_engine_work(
-    machine: &mut Machine,
-    synchronous: &JobFigures,
-    asynchronous: &JobFigures,
-) -> Result<(), String> {
-    let khz = highest_khz(machine)?;
-    let [alone, behind] = [synchronous, asynchronous].map(|job| 1e6 / job.iops);
-    let program_us = (alone - synchronous.mean_us).max(0.0);
-    let extra_us = (behind - alone).max(0.0);
-    machine.io_path.program_kcycles = fitted_work(
-        program_us,
-        khz,
-        "time between two 4 KiB reads of fio's psync at depth 1, less their mean latency",
-    );
-    machine.io_path.asynchronous_kcycles = fitted_work(
-        extra_us,
-        khz,
-        "time between two 4 KiB reads of fio's libaio at depth 1, less that of psync",
-    );
-    Ok(())
-}
-
-/// Work of a time at a clock as a fitted figure.
-fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
-    Figure {
-        value: work_in_kilocycles(us, khz),
-        origin: Origin::Fitted(format!("{what}: {us:.2} us at {} MHz", khz / 1000)),
-    }
 }
 
 #[cfg(test)]
@@ -328,6 +294,7 @@ pub(crate) mod tests {
                 low: 0.0,
                 high: 1_500_000.0,
             },
+            median: late.service[0].latency.median,
             interruption: late.service[0].latency.median,
             submission: late.service[0].latency.median,
             cpus_watched: 1,
@@ -335,30 +302,23 @@ pub(crate) mod tests {
         });
         let unknown = fit_request_work(&machine, &late).unwrap_err();
         assert!(unknown.starts_with("neither interrupts"), "{unknown}");
+        // A pause of the machine in one of four reads, beside 300 whose interrupt was seen.
+        let mut paused = measured(940, true);
+        paused.service[0].block_layer.mean = Some(Nanoseconds(300_000));
+        paused.service[0].interrupt = late.service[0].interrupt.map(|view| InterruptView {
+            service: Estimate {
+                ns: 82_000.0,
+                ..view.service
+            },
+            median: Estimate {
+                ns: 80_000.0,
+                ..view.median
+            },
+            ..view
+        });
+        let fitted = fit_request_work(&machine, &paused).unwrap();
+        assert!(format!("{fitted:?}").contains("20.00 us"), "{fitted:?}");
         let asleep = fit_request_work(&machine, &measured(140, false)).unwrap_err();
         assert!(asleep.contains("idle exits"), "{asleep}");
-    }
-
-    #[test]
-    fn the_work_of_fio_and_of_its_engine_is_fitted_to_the_time_between_requests() {
-        let mut machine = Machine::find("rk3399").unwrap();
-        let [psync, libaio] = [(80.0, 81.0), (82.0, 84.0)].map(|(mean_us, apart_us)| JobFigures {
-            mean_us,
-            p99_us: mean_us,
-            iops: 1e6 / apart_us,
-            package_mw: None,
-        });
-        fit_engine_work(&mut machine, &psync, &libaio).unwrap();
-        let mhz = f64::from(highest_khz(&machine).unwrap()) / 1e3;
-        let [program, extra] = [
-            &machine.io_path.program_kcycles,
-            &machine.io_path.asynchronous_kcycles,
-        ];
-        assert!(
-            (program.value - mhz * 1.0 / 1e3).abs() < 0.01,
-            "{program:?}"
-        );
-        assert!((extra.value - mhz * 3.0 / 1e3).abs() < 0.01, "{extra:?}");
-        assert!(matches!(program.origin, Origin::Fitted(_)));
     }
 }

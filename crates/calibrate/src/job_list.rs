@@ -22,10 +22,17 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
 ];
 /// How long a job of reads waits before its first request: on the machine and in the simulator a drive that rests is asleep by then.
 pub(crate) const START_DELAY_SECONDS: f64 = 1.0;
-/// Names and options for fitting: a synchronous and an asynchronous engine.
-pub(crate) const FITTING_JOBS: [(&str, &str); 2] = [
+/// How long a fitting job does not count: a drive that rests wakes meanwhile.
+pub(crate) const FITTING_RAMP_SECONDS: f64 = 0.2;
+/// Names and options for fitting: a synchronous engine, an asynchronous one, and the latter with more in flight than a CPU can serve,
+/// at a depth of no job of [`JOBS`].
+pub(crate) const FITTING_JOBS: [(&str, &str); 3] = [
     ("fitting: psync", "ioengine=psync"),
     ("fitting: libaio", "ioengine=libaio\niodepth=1"),
+    (
+        "fitting: libaio, 32 in flight",
+        "ioengine=libaio\niodepth=32",
+    ),
 ];
 /// Fio options for file names.
 const NAMES_FILES: [&str; 4] = ["filename", "directory", "filename_format", "nrfiles"];
@@ -41,17 +48,34 @@ pub(crate) struct CalibrationJob {
 #[derive(Clone, Debug)]
 enum JobSource {
     /// Options beside those of a 4 KiB direct random read.
-    Reads(&'static str),
+    Reads {
+        options: &'static str,
+        /// The option for how the job begins.
+        begins: String,
+    },
     /// A fio job file; without `names_files` the job leaves the choice to fio.
     File { path: PathBuf, names_files: bool },
 }
 
 impl CalibrationJob {
-    /// Jobs of random reads.
+    /// Jobs of random reads to predict.
     pub(crate) fn reads(jobs: &[(&'static str, &'static str)]) -> Vec<Self> {
+        Self::reads_that_begin(jobs, &format!("startdelay={}ms", START_DELAY_SECONDS * 1e3))
+    }
+
+    /// The jobs of random reads for fitting.
+    pub(crate) fn fitting_reads() -> Vec<Self> {
+        let begins = format!("ramp_time={}ms", FITTING_RAMP_SECONDS * 1e3);
+        Self::reads_that_begin(&FITTING_JOBS, &begins)
+    }
+
+    fn reads_that_begin(jobs: &[(&'static str, &'static str)], begins: &str) -> Vec<Self> {
         let made = jobs.iter().map(|(name, options)| Self {
             name: (*name).to_owned(),
-            source: JobSource::Reads(options),
+            source: JobSource::Reads {
+                options,
+                begins: begins.to_owned(),
+            },
         });
         made.collect()
     }
@@ -83,10 +107,9 @@ impl CalibrationJob {
             ("seconds".to_owned(), Value::Float(seconds)),
         ]);
         match &self.source {
-            JobSource::Reads(options) => {
+            JobSource::Reads { options, begins } => {
                 let job = format!(
-                    "[job]\nfilename={data}\nsize={mib}m\nrw=randread\nbs=4k\ndirect=1\nstartdelay={}ms\n{options}\n",
-                    START_DELAY_SECONDS * 1e3
+                    "[job]\nfilename={data}\nsize={mib}m\nrw=randread\nbs=4k\ndirect=1\n{begins}\n{options}\n"
                 );
                 table.insert("fio_job".to_owned(), Value::from(job));
             }

@@ -4,6 +4,7 @@
 //! and assumed ones, as it does with those of the machine at rest, the path of reads and power. The CPU's work per request is fitted. Then jobs that no figure was fitted to run on the machine and in
 //! the simulator; their differences are the [prediction error](wakepath_hardware::machine::PredictionError).
 
+mod engine_fit;
 mod error;
 mod figures;
 mod folder;
@@ -29,8 +30,9 @@ use wakepath_study::file::StudyError;
 use wakepath_system::System;
 use wakepath_system::capture::machine::describe_machine;
 
+use self::engine_fit::{FittingRun, FittingRuns, fit_engine_work};
 use self::folder::{Folder, remove_leftovers};
-use self::job_list::{CalibrationJob, FITTING_JOBS};
+use self::job_list::CalibrationJob;
 
 pub use error::CalibrateError;
 pub use figures::put_in_place;
@@ -302,20 +304,27 @@ impl Calibration<'_> {
         if let Some(why) = hold.refusal() {
             return Err(why.to_owned());
         }
-        let jobs = CalibrationJob::reads(&FITTING_JOBS);
+        let jobs = CalibrationJob::fitting_reads();
         let study = self.plan.fitting_study(self.folder.path(), &jobs);
         let measured = study.measure(self.control, self.cancelled);
         hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
-        let figures = runs.iter().flatten();
-        let figures: Vec<JobFigures> = figures
-            .filter_map(|runs| JobFigures::median_of_runs(runs))
-            .collect();
-        match figures[..] {
-            [synchronous, asynchronous] => {
-                figures::fit_engine_work(machine, &synchronous, &asynchronous)
+        let seconds = CalibrationPlan::fitting_run_seconds();
+        let figures = runs.iter().flatten().map(|runs| {
+            let read = runs.iter().map(|run| FittingRun::from_run(run, seconds));
+            read.collect::<Option<Vec<_>>>()
+                .ok_or("fio told no latency")
+        });
+        match &figures.collect::<Result<Vec<_>, _>>()?[..] {
+            [synchronous, asynchronous, deep] => {
+                let runs = FittingRuns {
+                    synchronous: synchronous.clone(),
+                    asynchronous: asynchronous.clone(),
+                    deep: deep.clone(),
+                };
+                fit_engine_work(machine, &runs)
             }
-            _ => Err("fio told no latency".to_owned()),
+            _ => Err("not all of the fitting jobs ran".to_owned()),
         }
     }
 

@@ -14,7 +14,9 @@ use wakepath_system::capture::machine::describe_machine;
 
 use crate::error::CalibrateError;
 use crate::folder::{find_leftovers, fits_job_file};
-use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS, START_DELAY_SECONDS};
+use crate::job_list::{
+    CalibrationJob, FITTING_JOBS, FITTING_RAMP_SECONDS, JOBS, START_DELAY_SECONDS,
+};
 use crate::study::JobStudy;
 
 /// Shares of the whole budget for what is measured once.
@@ -26,8 +28,10 @@ const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds, with a budget too small for more: fio counts in milliseconds.
 const SHORTEST_JOB: f64 = 0.5;
-/// Seconds per fitting job.
-const FITTING_SECONDS: f64 = 2.0;
+/// Seconds per run of a fitting job.
+const FITTING_SECONDS: f64 = 1.0;
+/// Runs of each fitting job, in turn, so that what the machine does meanwhile meets all of them; medians of three leave one out.
+const FITTING_TURNS: u32 = 3;
 /// Seconds from a change of the latency limit to a job. The idle governor heeds a limit when a CPU next idles, and has
 /// forgotten the intervals before after eight more.
 const SETTLE_SECONDS: f64 = 0.2;
@@ -216,16 +220,19 @@ impl CalibrationPlan {
 
     fn fitting_runs(&self) -> usize {
         if self.fits_jobs() {
-            FITTING_JOBS.len()
+            FITTING_JOBS.len() * FITTING_TURNS as usize
         } else {
             0
         }
     }
 
     fn fitting_time(&self) -> Duration {
-        Duration::from_secs_f64(
-            (FITTING_SECONDS + START_DELAY_SECONDS) * self.fitting_runs() as f64,
-        )
+        Duration::from_secs_f64(Self::fitting_run_seconds() * self.fitting_runs() as f64)
+    }
+
+    /// Seconds of a fitting run, with what does not count.
+    pub(crate) const fn fitting_run_seconds() -> f64 {
+        FITTING_SECONDS + FITTING_RAMP_SECONDS
     }
 
     /// The jobs in a folder, with their data file.
@@ -241,7 +248,7 @@ impl CalibrationPlan {
         }
     }
 
-    /// The study of the two jobs that the work of fio and of its engine is fitted to.
+    /// The study of the jobs that the work of fio and of its engine is fitted to.
     pub(crate) fn fitting_study<'a>(
         &'a self,
         folder: &'a Path,
@@ -252,7 +259,7 @@ impl CalibrationPlan {
             sets: &SETS[..1],
             seconds: FITTING_SECONDS,
             settle_seconds: 0.0,
-            repeats: 1,
+            repeats: FITTING_TURNS,
             ..self.job_study(folder)
         }
     }
@@ -323,7 +330,8 @@ impl CalibrationPlan {
         }
         if self.fits_jobs() {
             lines.push(format!(
-                "runs fio for {FITTING_SECONDS} s with psync and with libaio, to fit the work of fio and of libaio"
+                "runs fio {} for {FITTING_SECONDS} s each with psync, and with libaio with 1 and 32 in flight, to fit the work of fio and of libaio",
+                count_in_words(FITTING_TURNS)
             ));
         }
         lines.extend(self.describe_jobs());

@@ -146,7 +146,7 @@ impl JobPrediction {
 }
 
 /// The value of a run's metric by name; `None`: the run has no such metric.
-fn find_metric(run: &RunRecord, name: &str) -> Option<f64> {
+pub(crate) fn find_metric(run: &RunRecord, name: &str) -> Option<f64> {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map(|(_, value)| *value)
 }

@@ -6,6 +6,7 @@ mod apst_drive;
 mod architecture;
 mod block_traces;
 mod builtin_workloads;
+mod calibrate_here;
 mod canary;
 mod captured_clocks;
 mod class;

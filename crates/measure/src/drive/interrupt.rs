@@ -55,6 +55,8 @@ pub struct InterruptView {
     pub n: u64,
     /// Mean time from the submission to the interrupt.
     pub service: Estimate,
+    /// The median of that time.
+    pub median: Estimate,
     /// Median time that the interrupt kept the thread from running: handler, completion, and what else ran.
     pub interruption: Estimate,
     /// Median CPU time of the submission: from the system call to the drive's request, without the way back.
@@ -269,9 +271,11 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
         .iter()
         .map(|request| request.submission(way_back))
         .collect();
+    let summary = LatencySummary::new(&services)?;
     Some(InterruptView {
         n: services.len() as u64,
-        service: LatencySummary::new(&services)?.mean,
+        service: summary.mean,
+        median: summary.median,
         interruption: LatencySummary::new(&jumps)?.median,
         submission: LatencySummary::new(&submissions)?.median,
         cpus_watched: watched.count(),
@@ -366,6 +370,7 @@ mod tests {
         let view = summarise(&[all], 150).unwrap();
         assert_eq!(view.n, 294);
         assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
+        assert!(view.median.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
     }
 
     #[test]

@@ -8,13 +8,21 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use wakepath_system::System;
 
 use super::plan::{AccessDirection, AddressOrder, LoadShape};
 use crate::ExperimentControl;
+use crate::pin::pin_to;
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
 
 /// Upper bound for samples per thread: half a minute with the fastest drives.
 const MAX_SAMPLES: usize = 1 << 22;
+
+/// Most CPUs that a load's only thread runs on.
+const MOST_CPUS_IN_TURN: usize = 8;
+/// Files of a CPU that tell how big it is.
+const CPU_SIZE_FILES: [&str; 2] = ["cpu_capacity", "cpufreq/cpuinfo_max_freq"];
 
 /// What a load left.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +48,69 @@ pub(super) fn run_load(
     time: Duration,
     control: ExperimentControl<'_>,
 ) -> io::Result<LoadSamples> {
+    run_load_with_threads(target, shape, time, control, |_| {}, 0)
+}
+
+/// Runs reads at depth 1 on one of the biggest CPUs after the other, for equal times.
+///
+/// What a read takes depends on the CPU: which one the interrupt comes to, which one is busy with other things. A thread that may
+/// run anywhere stays where the scheduler put it first, so that each measurement finds the time of another CPU.
+pub(super) fn run_reads_on_cpus_in_turn(
+    system: &System,
+    target: LoadTarget<'_>,
+    shape: LoadShape,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> io::Result<LoadSamples> {
+    let cpus = choose_biggest_cpus(system)?;
+    let mut all = LoadSamples::default();
+    for (turn, cpu) in cpus.iter().enumerate() {
+        // Where a CPU goes away meanwhile, the thread runs on another.
+        let prepare = |_| drop(pin_to(*cpu));
+        let first_seed = turn as u64;
+        let each = time / cpus.len() as u32;
+        let samples = run_load_with_threads(target, shape, each, control, prepare, first_seed)?;
+        all.latencies.extend(samples.latencies);
+        all.elapsed += samples.elapsed;
+    }
+    Ok(all)
+}
+
+/// The biggest CPUs that this thread may use, or some of them from the first to the last.
+fn choose_biggest_cpus(system: &System) -> io::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None)?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let sized = cpus.map(|cpu| (read_cpu_size(system, cpu), cpu));
+    let sized: Vec<([u64; 2], usize)> = sized.collect();
+    let biggest = sized.iter().map(|(size, _)| *size).max();
+    let all: Vec<usize> = sized
+        .iter()
+        .filter(|(size, _)| Some(*size) == biggest)
+        .map(|(_, cpu)| *cpu)
+        .collect();
+    let count = all.len().min(MOST_CPUS_IN_TURN);
+    Ok((0..count)
+        .map(|place| all[place * all.len() / count])
+        .collect())
+}
+
+/// Capacity and highest clock of a CPU; 0 where the kernel does not tell.
+fn read_cpu_size(system: &System, cpu: usize) -> [u64; 2] {
+    CPU_SIZE_FILES.map(|file| {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/{file}");
+        system.root().read_number_if_readable(&path).unwrap_or(0)
+    })
+}
+
+/// Runs a load. Each thread calls `prepare` first; the first of them draws its places by the seed `first_seed`.
+fn run_load_with_threads(
+    target: LoadTarget<'_>,
+    shape: LoadShape,
+    time: Duration,
+    control: ExperimentControl<'_>,
+    prepare: impl Fn(u64) + Sync,
+    first_seed: u64,
+) -> io::Result<LoadSamples> {
     let started = Instant::now();
     let shared = SharedLoad {
         target,
@@ -53,8 +124,11 @@ pub(super) fn run_load(
     };
     std::thread::scope(|scope| {
         for thread in 0..shape.depth as u64 {
-            let shared = &shared;
-            scope.spawn(move || shared.send_requests_in_thread(thread));
+            let (shared, prepare) = (&shared, &prepare);
+            scope.spawn(move || {
+                prepare(thread);
+                shared.send_requests_in_thread(first_seed + thread);
+            });
         }
     });
     let elapsed = started.elapsed();

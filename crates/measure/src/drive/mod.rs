@@ -30,7 +30,7 @@ use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use self::block_counters::{BlockCounters, CountedLoad};
-use self::load::{run_load, transfer};
+use self::load::{run_load, run_reads_on_cpus_in_turn, transfer};
 use self::other_requests::BegunRequests;
 use self::paused_reads::{PausedDrive, read_after_pauses};
 use self::plan::DriveStep;
@@ -276,8 +276,12 @@ impl DriveExperiment<'_> {
         };
         let busy_before = CpuTimes::read_usable_cpus(self.system.root());
         let before = self.block_counters();
-        let samples = run_load(target, shape, time, self.control)
-            .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
+        let samples = if shape == small_shape(AccessDirection::Read) {
+            run_reads_on_cpus_in_turn(self.system, target, shape, time, self.control)
+        } else {
+            run_load(target, shape, time, self.control)
+        };
+        let samples = samples.map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
         let after = self.block_counters();
         let busy_after = CpuTimes::read_usable_cpus(self.system.root());
         let Some(latency) = LatencySummary::new(&samples.latencies) else {

@@ -54,6 +54,19 @@ impl ServiceTime {
         }
     }
 
+    /// What a program waits beyond the drive in ns: the work of CPUs, if they are held shallow. `None`: nothing tells it apart.
+    ///
+    /// Reads that are seen to the interrupt are others than those that a program times, and slow ones are left out of them. So
+    /// medians are compared: in means, the slow ones and each pause of the machine would count as work. The block layer accounts
+    /// for the very requests that the program times, and there the means differ by the work alone.
+    pub fn beyond_drive_ns(&self) -> Option<f64> {
+        if let Some(view) = self.trusted_interrupt() {
+            return Some(self.latency.median.ns - view.median.ns);
+        }
+        let inside = self.block_layer.mean?;
+        Some(self.latency.mean.ns - inside.0 as f64)
+    }
+
     /// The time to the interrupt, where nothing contradicts it: the block layer and the program see the whole request.
     fn trusted_interrupt(&self) -> Option<InterruptView> {
         let whole = self
@@ -62,11 +75,6 @@ impl ServiceTime {
             .map_or(f64::INFINITY, |mean| mean.0 as f64);
         let whole = whole.min(self.latency.mean.ns);
         self.interrupt.filter(|view| view.service.ns <= whole)
-    }
-
-    /// Whether [`Self::service`] is without the CPU's work: up to the interrupt, or by the block layer's account.
-    pub fn tells_drive_apart(&self) -> bool {
-        self.trusted_interrupt().is_some() || self.block_layer.mean.is_some()
     }
 
     /// What [`Self::service`] is.
