@@ -168,11 +168,11 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
             && (s.shape.kib, s.shape.depth) == (4, 1)
     });
     let alone = reads.ok_or("no 4 KiB reads at depth 1 were measured")?;
-    let beyond_ns = alone.beyond_drive_ns().ok_or(
-        "neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1",
-    )?;
+    if !alone.tells_drive_apart() {
+        return Err("neither interrupts nor the block layer tell the drive's part of 4 KiB reads at depth 1".to_owned());
+    }
     let khz = highest_khz(machine)?;
-    let beyond_us = beyond_ns / 1e3;
+    let beyond_us = (alone.latency.mean.ns - alone.service().ns) / 1e3;
     let kcycles = work_in_kilocycles(beyond_us, khz);
     if kcycles <= 0.0 {
         return Err(format!(
@@ -182,7 +182,7 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
     Ok(Figure {
         value: kcycles,
         origin: Origin::Fitted(format!(
-            "4 KiB random reads at depth 1 less the drive's service time: {beyond_us:.2} us at {} MHz",
+            "mean of 4 KiB random reads at depth 1 less the drive's service time: {beyond_us:.2} us at {} MHz",
             khz / 1000
         )),
     })
@@ -294,7 +294,6 @@ pub(crate) mod tests {
                 low: 0.0,
                 high: 1_500_000.0,
             },
-            median: late.service[0].latency.median,
             interruption: late.service[0].latency.median,
             submission: late.service[0].latency.median,
             cpus_watched: 1,
@@ -303,16 +302,12 @@ pub(crate) mod tests {
         let unknown = fit_request_work(&machine, &late).unwrap_err();
         assert!(unknown.starts_with("neither interrupts"), "{unknown}");
         // A pause of the machine in one of four reads, beside 300 whose interrupt was seen.
-        let mut paused = measured(940, true);
-        paused.service[0].block_layer.mean = Some(Nanoseconds(300_000));
+        let mut paused = measured(2000, true);
+        paused.service[0].block_layer.mean = Some(Nanoseconds(555_000));
         paused.service[0].interrupt = late.service[0].interrupt.map(|view| InterruptView {
             service: Estimate {
-                ns: 82_000.0,
-                ..view.service
-            },
-            median: Estimate {
                 ns: 80_000.0,
-                ..view.median
+                ..view.service
             },
             ..view
         });

@@ -13,6 +13,9 @@ const QUARTILES: f64 = 1.349;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z_95: f64 = 1.96;
 
+/// A sample of so many times the median is a slow one, of which the 99.9th percentile tells.
+const SLOW: u64 = 10;
+
 /// A statistic with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -130,6 +133,8 @@ pub struct LatencySummary {
     /// Standard deviation over the median, from the quartiles as for a normal distribution: other work on the CPUs makes
     /// tails that are none of the hardware's.
     pub spread: f64,
+    /// Nanoseconds that slow samples, beyond ten medians, add to the mean: the mean of all less that of the others.
+    pub slow_part: f64,
 }
 
 impl LatencySummary {
@@ -150,8 +155,24 @@ impl LatencySummary {
             p999: (samples.len() >= 1000).then(|| quantile(&sorted, 0.999)),
             max: Nanoseconds(max),
             spread: (upper - lower) / QUARTILES / middle.max(1.0),
+            slow_part: slow_part_of_mean(samples),
         })
     }
+}
+
+/// Drops samples that take more than ten medians.
+pub(crate) fn drop_slow_samples(samples: &mut Vec<u64>) {
+    let mut sorted = samples.clone();
+    sorted.sort_unstable();
+    let longest = quantile(&sorted, 0.5).0.saturating_mul(SLOW);
+    samples.retain(|sample| *sample <= longest);
+}
+
+/// What slow samples add to the mean.
+fn slow_part_of_mean(samples: &[u64]) -> f64 {
+    let mut others = samples.to_vec();
+    drop_slow_samples(&mut others);
+    mean_of_samples(samples) - mean_of_samples(&others)
 }
 
 fn mean_of_samples(samples: &[u64]) -> f64 {

@@ -28,7 +28,7 @@ use super::plan::AccessDirection;
 use crate::ExperimentControl;
 use crate::clock::monotonic_ns;
 use crate::pin::pin_to;
-use crate::summary::{Estimate, LatencySummary};
+use crate::summary::{Estimate, LatencySummary, drop_slow_samples};
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
 
 /// Requests are watched for no longer than this, in ns: a drive that failed answers later, or never.
@@ -43,8 +43,6 @@ const FEWEST: usize = 200;
 const FEWEST_OF_CPU: usize = 20;
 /// Most CPUs that requests are submitted on, spread over all that the program may use.
 const MOST_CPUS: usize = 8;
-/// A request that takes so many times the median is a slow one, of which the 99.9th percentile tells.
-const SLOW: u64 = 10;
 /// Calls without a request, for the way back from a call.
 const EMPTY_CALLS: usize = 200;
 
@@ -55,8 +53,6 @@ pub struct InterruptView {
     pub n: u64,
     /// Mean time from the submission to the interrupt.
     pub service: Estimate,
-    /// The median of that time.
-    pub median: Estimate,
     /// Median time that the interrupt kept the thread from running: handler, completion, and what else ran.
     pub interruption: Estimate,
     /// Median CPU time of the submission: from the system call to the drive's request, without the way back.
@@ -265,17 +261,16 @@ fn summarise(by_cpu: &[Vec<WatchedRequest>], way_back: u64) -> Option<InterruptV
         .iter()
         .map(|request| request.service(way_back))
         .collect();
-    drop_slow_requests(&mut services);
+    // A completion that is left to a kernel thread may wait for the spinning thread up to some ticks.
+    drop_slow_samples(&mut services);
     let jumps: Vec<u64> = interrupted.iter().map(|request| request.jump()).collect();
     let submissions: Vec<u64> = interrupted
         .iter()
         .map(|request| request.submission(way_back))
         .collect();
-    let summary = LatencySummary::new(&services)?;
     Some(InterruptView {
         n: services.len() as u64,
-        service: summary.mean,
-        median: summary.median,
+        service: LatencySummary::new(&services)?.mean,
         interruption: LatencySummary::new(&jumps)?.median,
         submission: LatencySummary::new(&submissions)?.median,
         cpus_watched: watched.count(),
@@ -291,13 +286,6 @@ fn choose_interrupted(requests: &[WatchedRequest]) -> Option<Vec<&WatchedRequest
     let interrupted: Vec<&WatchedRequest> = jumped.collect();
     let share = interrupted.len() as f64 / requests.len().max(1) as f64;
     (share >= LEAST_SHARE).then_some(interrupted)
-}
-
-/// Drops the times of slow requests, of the drive or of a kernel thread: a completion that is left to one may wait for the spinning
-/// thread up to some ticks.
-fn drop_slow_requests(services: &mut Vec<u64>) {
-    let longest = SLOW * upper_median(services.clone());
-    services.retain(|service| *service <= longest);
 }
 
 impl WatchedRequest {
@@ -370,7 +358,6 @@ mod tests {
         let view = summarise(&[all], 150).unwrap();
         assert_eq!(view.n, 294);
         assert!(view.service.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
-        assert!(view.median.covers(50_000.0 + 50.0 + 150.0), "{view:?}");
     }
 
     #[test]

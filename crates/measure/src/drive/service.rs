@@ -38,9 +38,16 @@ impl ServiceTime {
     }
 
     /// Mean service time: to the interrupt, or else by the block layer's account, or else as a program sees it.
+    ///
+    /// Slow requests are left out of those that are seen to the interrupt. What they add to the program's mean is the drive's time.
     pub fn service(&self) -> Estimate {
-        if let Some(view) = self.trusted_interrupt() {
-            return view.service;
+        if let Some(InterruptView { service, .. }) = self.trusted_interrupt() {
+            let slow = self.latency.slow_part;
+            return Estimate {
+                ns: service.ns + slow,
+                low: service.low + slow,
+                high: service.high + slow,
+            };
         }
         let Some(mean) = self.block_layer.mean else {
             return self.latency.mean;
@@ -54,19 +61,6 @@ impl ServiceTime {
         }
     }
 
-    /// What a program waits beyond the drive in ns: the work of CPUs, if they are held shallow. `None`: nothing tells it apart.
-    ///
-    /// Reads that are seen to the interrupt are others than those that a program times, and slow ones are left out of them. So
-    /// medians are compared: in means, the slow ones and each pause of the machine would count as work. The block layer accounts
-    /// for the very requests that the program times, and there the means differ by the work alone.
-    pub fn beyond_drive_ns(&self) -> Option<f64> {
-        if let Some(view) = self.trusted_interrupt() {
-            return Some(self.latency.median.ns - view.median.ns);
-        }
-        let inside = self.block_layer.mean?;
-        Some(self.latency.mean.ns - inside.0 as f64)
-    }
-
     /// The time to the interrupt, where nothing contradicts it: the block layer and the program see the whole request.
     fn trusted_interrupt(&self) -> Option<InterruptView> {
         let whole = self
@@ -77,8 +71,16 @@ impl ServiceTime {
         self.interrupt.filter(|view| view.service.ns <= whole)
     }
 
+    /// Whether [`Self::service`] is without the CPU's work: up to the interrupt, or by the block layer's account.
+    pub fn tells_drive_apart(&self) -> bool {
+        self.trusted_interrupt().is_some() || self.block_layer.mean.is_some()
+    }
+
     /// What [`Self::service`] is.
     pub(super) fn service_name(&self) -> &'static str {
+        if self.trusted_interrupt().is_some() && self.latency.slow_part > 0.0 {
+            return "mean time from the submission to the interrupt, as a spinning thread sees it, and what slow requests add,";
+        }
         if self.trusted_interrupt().is_some() {
             return "mean time from the submission to the interrupt, as a spinning thread sees it,";
         }
