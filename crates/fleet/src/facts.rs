@@ -188,10 +188,13 @@ fn shorten(text: &str) -> String {
     text.trim().chars().take(LONGEST_FACT).collect()
 }
 
-/// Adds each setting's value. Idle states have their own facts.
+/// Adds each setting's value. Idle states have their own facts; numbers of interrupts change at each boot.
 fn add_settings(values: &mut FactValues, system: &System) {
     for setting in SETTINGS {
-        if setting.scope == SettingScope::IdleState {
+        if matches!(
+            setting.scope,
+            SettingScope::IdleState | SettingScope::Interrupt
+        ) {
             continue;
         }
         for place in system.places_in_scope(setting.scope) {

@@ -20,6 +20,7 @@ pub mod mechanism;
 pub mod poll;
 pub mod profile;
 pub mod psd;
+pub mod search_space;
 pub mod spec;
 pub mod utilisation;
 

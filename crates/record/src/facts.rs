@@ -72,12 +72,13 @@ fn read_machine_id_digest(root: &Root) -> Option<String> {
     Some(format!("{:016x}", u64::from_be_bytes(first)))
 }
 
-/// Reads all settings that the machine has, except for idle states switched off, which the idle states tell.
+/// Reads all settings that the machine has, except for idle states switched off, which the idle states tell, and for interrupts,
+/// whose numbers change at each boot.
 fn read_settings_except_idle_states(system: &System) -> Vec<RecordedSetting> {
     let mut settings: Vec<RecordedSetting> = Vec::new();
     for info in SETTINGS
         .iter()
-        .filter(|s| s.scope != SettingScope::IdleState)
+        .filter(|s| !matches!(s.scope, SettingScope::IdleState | SettingScope::Interrupt))
     {
         let first = settings.len();
         for at in system.places_in_scope(info.scope) {

@@ -234,6 +234,7 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
                 new.value,
             );
         }
+        At::Interrupt(_) => return Err("belongs to an interrupt, which udev has no events for"),
         At::Disk(disk) => {
             // A disk's name changes with the order in which drives are found.
             let drive = system

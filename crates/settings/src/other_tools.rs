@@ -65,6 +65,12 @@ static TOOLS: &[PowerTool] = &[
         writes: &["frequency-max"],
     },
     PowerTool {
+        title: "irqbalance",
+        unit: "irqbalance",
+        process: Some("irqbalance"),
+        writes: &["irq-affinity"],
+    },
+    PowerTool {
         title: "cpupower",
         unit: "cpupower",
         process: None,

@@ -59,6 +59,8 @@ impl ResetEvent {
                         .split_whitespace()
                         .any(|cpu| cpu.parse() == Ok(*online))
             }
+            // The kernel moves interrupts off a CPU that goes, and does not move them back.
+            (Self::CpuOnline(_), At::Interrupt(_)) => true,
             (Self::DriveReady(ready), At::Drive(drive)) => ready == drive,
             (Self::DriveReady(ready), At::Disk(disk)) => is_namespace_of_drive(disk, ready),
             _ => false,
@@ -228,6 +230,7 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("aspm", SYSTEM, &[], "drivers/pci/pcie/aspm.c"),
     survival("read-ahead", IN_DISK_QUEUE, &[HotPlug], DISK),
     survival("rq-affinity", IN_DISK_QUEUE, &[], DISK),
+    survival("irq-affinity", LOST_BY_CPU, &[], "kernel/irq/cpuhotplug.c"),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.

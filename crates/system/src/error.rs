@@ -1,7 +1,9 @@
 //! Errors while a machine's files are read, each with the path.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 /// Why a machine could not be read, or why a value is impossible for a setting.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,7 @@ pub enum SystemError {
         source: io::Error,
     },
     /// A file of the machine could not be written.
-    #[error("{}: writing '{value}': {source}{}", path.display(), advice_for_io_error(source))]
+    #[error("{}: writing '{value}': {source}{}", path.display(), advice_for_write_error(path, source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -46,6 +48,16 @@ pub enum SystemError {
     },
 }
 
+/// What a user can do about a refused write; empty if nothing is known.
+fn advice_for_write_error(path: &Path, error: &io::Error) -> &'static str {
+    // `write_irq_affinity()` in kernel/irq/proc.c, Linux 6.12.
+    let is_affinity = path.ends_with("smp_affinity_list");
+    if is_affinity && error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
+        return " (the kernel manages this interrupt, and lets nobody move it; rq-affinity chooses which CPU completes requests)";
+    }
+    advice_for_io_error(error)
+}
+
 /// What a user can do about an error of the system; empty if nothing is known.
 fn advice_for_io_error(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -55,5 +67,28 @@ fn advice_for_io_error(error: &io::Error) -> &'static str {
             " (the driver refuses it in its present mode; intel_pstate, for one, allows no EPP other than performance under the governor performance)"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_managed_interrupt_refuses_in_one_sentence() {
+        let refused = |path: &str| {
+            let error = SystemError::Write {
+                path: PathBuf::from(path),
+                value: "2-3".to_owned(),
+                source: io::Error::from_raw_os_error(Errno::IO.raw_os_error()),
+            };
+            error.to_string()
+        };
+        let managed = refused("/proc/irq/24/smp_affinity_list");
+        assert!(
+            managed.contains("the kernel manages this interrupt"),
+            "{managed}"
+        );
+        assert!(!refused("/sys/block/sda/queue/rq_affinity").contains("manages"));
     }
 }

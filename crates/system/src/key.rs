@@ -27,6 +27,8 @@ pub enum At {
     Drive(String),
     /// A disk by the kernel's name, such as `nvme0n1` or `sda`.
     Disk(String),
+    /// An interrupt by its number.
+    Interrupt(u32),
 }
 
 impl At {
@@ -39,6 +41,7 @@ impl At {
             Self::CpufreqPolicy(_) => SettingScope::CpufreqPolicy,
             Self::Drive(_) => SettingScope::Drive,
             Self::Disk(_) => SettingScope::Disk,
+            Self::Interrupt(_) => SettingScope::Interrupt,
         }
     }
 }
@@ -51,6 +54,7 @@ impl fmt::Display for At {
             Self::IdleState { cpu, state } => write!(f, "cpu{cpu}/state{state}"),
             Self::CpufreqPolicy(policy) => write!(f, "policy{policy}"),
             Self::Drive(name) | Self::Disk(name) => f.write_str(name),
+            Self::Interrupt(number) => write!(f, "irq{number}"),
         }
     }
 }
@@ -76,6 +80,10 @@ impl FromStr for At {
         if let Some(policy) = parse_number_after_prefix(text, "policy") {
             return Ok(Self::CpufreqPolicy(policy));
         }
+        if let Some(number) = parse_number_after_prefix(text, "irq") {
+            let number = u32::try_from(number).map_err(|_| format!("'{text}' is no interrupt"))?;
+            return Ok(Self::Interrupt(number));
+        }
         // The drive's number becomes part of a path.
         if parse_number_after_prefix(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
@@ -84,7 +92,7 @@ impl FromStr for At {
             return Ok(Self::Disk(text.to_owned()));
         }
         Err(format!(
-            "'{text}' is not system, cpuN, cpuN/stateN, policyN, nvmeN or a disk"
+            "'{text}' is not system, cpuN, cpuN/stateN, policyN, irqN, nvmeN or a disk"
         ))
     }
 }
@@ -124,6 +132,7 @@ impl SettingKey {
             At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
             At::IdleState { cpu, state } => (cpu.to_string(), state.to_string()),
             At::Drive(name) | At::Disk(name) => (name.clone(), String::new()),
+            At::Interrupt(number) => (number.to_string(), String::new()),
         };
         self.setting
             .path
@@ -188,6 +197,7 @@ mod tests {
             "apst:nvme0",
             "rq-affinity:nvme0n1",
             "read-ahead:sda",
+            "irq-affinity:irq24",
         ] {
             assert_eq!(text.parse::<SettingKey>().unwrap().to_string(), text);
         }

@@ -166,6 +166,13 @@ impl System {
         drives.find(|drive| is_namespace_of_drive(disk, drive))
     }
 
+    /// The interrupts of drives, in the order of `/proc/interrupts`.
+    pub fn read_drive_interrupts(&self) -> Vec<DriveInterrupt> {
+        let table = self.root().read_text_if_readable("proc/interrupts");
+        let table = table.unwrap_or_default();
+        table.lines().filter_map(parse_drive_interrupt).collect()
+    }
+
     /// All parts of the machine that settings of a scope belong to.
     pub fn places_in_scope(&self, scope: SettingScope) -> Vec<At> {
         match scope {
@@ -186,6 +193,11 @@ impl System {
                 .into_iter()
                 .map(At::Disk)
                 .collect(),
+            SettingScope::Interrupt => {
+                let all = self.read_drive_interrupts().into_iter();
+                all.map(|interrupt| At::Interrupt(interrupt.number))
+                    .collect()
+            }
             SettingScope::IdleState => self
                 .cpus()
                 .into_iter()
@@ -198,6 +210,48 @@ impl System {
                 })
                 .collect(),
         }
+    }
+}
+
+/// An interrupt of a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveInterrupt {
+    /// Its number.
+    pub number: u32,
+    /// The driver's name for it, such as `nvme0q1` or `ahci[0000:00:17.0]`.
+    pub name: String,
+}
+
+/// Beginnings of the names that drivers of drives and their controllers give to interrupts (`request_irq()` in `drivers/ata`,
+/// `drivers/mmc`, `drivers/nvme`, `drivers/scsi`, Linux 6.12).
+const DRIVE_INTERRUPTS: [&str; 11] = [
+    "nvme", "ahci", "ata_", "sata", "mmc", "ufshcd", "megasas", "mpt2sas", "mpt3sas", "hpsa",
+    "smartpqi",
+];
+
+/// Parses a line of `/proc/interrupts`; `None` unless it is of a drive.
+fn parse_drive_interrupt(line: &str) -> Option<DriveInterrupt> {
+    let (number, rest) = line.split_once(':')?;
+    let number = number.trim().parse().ok()?;
+    let mut names = rest
+        .split_whitespace()
+        .map(|word| word.trim_end_matches(','));
+    let is_virtual_disk = |name: &str| name.starts_with("virtio") && name.contains("-req");
+    let name = names.find(|name| {
+        let mut known = DRIVE_INTERRUPTS.iter();
+        known.any(|start| name.starts_with(start)) || is_virtual_disk(name)
+    })?;
+    Some(DriveInterrupt {
+        number,
+        name: name.to_owned(),
+    })
+}
+
+impl DriveInterrupt {
+    /// The NVMe controller that the interrupt belongs to, such as `nvme0`.
+    pub fn nvme_controller(&self) -> Option<&str> {
+        let (controller, _) = self.name.strip_prefix("nvme")?.split_once('q')?;
+        self.name.get(.."nvme".len() + controller.len())
     }
 }
 

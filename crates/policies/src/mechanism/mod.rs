@@ -25,6 +25,7 @@ mod idle_states;
 mod intel_pstate;
 mod intel_pstate_hwp;
 mod io_uring;
+mod irq_affinity;
 mod kernel_config;
 mod ladder;
 mod menu;
@@ -80,6 +81,7 @@ pub static MECHANISMS: &[&Mechanism] = &[
     &aspm::MECHANISM,
     &read_ahead::MECHANISM,
     &rq_affinity::MECHANISM,
+    &irq_affinity::MECHANISM,
     &io_uring::MECHANISM,
     &kernel_config::MECHANISM,
 ];

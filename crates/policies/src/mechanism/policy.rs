@@ -50,6 +50,8 @@ pub enum Kind {
     ReadAhead,
     /// Decision on which CPU completes requests.
     RqAffinity,
+    /// Decision on which CPUs drives interrupt.
+    IrqAffinity,
     /// Decision whether waiting with `io_uring` counts as waiting for I/O.
     IoUring,
     /// Decision on how the kernel was configured.
@@ -77,6 +79,7 @@ impl Kind {
             Self::Aspm => "ASPM",
             Self::ReadAhead => "read-ahead",
             Self::RqAffinity => "rq_affinity",
+            Self::IrqAffinity => "interrupt affinity",
             Self::IoUring => "io_uring",
             Self::KernelConfig => "kernel configuration",
         }
@@ -120,6 +123,8 @@ pub enum Policy {
     ReadAhead(u64),
     /// Which CPU completes requests, as `queue/rq_affinity` has it.
     RqAffinity(u64),
+    /// CPUs that interrupts of drives may go to.
+    IrqAffinity(Vec<usize>),
     /// Whether waiting with `io_uring` counts as waiting for I/O.
     IoUring(bool),
     /// Changes of the kernel's configuration.
@@ -147,6 +152,7 @@ impl Policy {
             Self::Aspm(_) => Kind::Aspm,
             Self::ReadAhead(_) => Kind::ReadAhead,
             Self::RqAffinity(_) => Kind::RqAffinity,
+            Self::IrqAffinity(_) => Kind::IrqAffinity,
             Self::IoUring(_) => Kind::IoUring,
             Self::KernelConfig(_) => Kind::KernelConfig,
         }

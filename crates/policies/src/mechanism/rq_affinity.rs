@@ -19,7 +19,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "rq-affinity",
     kind: Kind::RqAffinity,
     versioned: false,
-    summary: "which CPU completes requests; interrupts themselves stay, since the kernel manages those of NVMe and refuses to move them",
+    summary: "which CPU completes requests, whichever CPU was interrupted",
     source: "queue/rq_affinity, block/blk-sysfs.c and blk_mq_complete_need_ipi() in block/blk-mq.c",
     on: &[Place::Machine],
     keys: &[&VALUE],

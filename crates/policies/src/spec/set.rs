@@ -432,6 +432,22 @@ impl PolicySet {
         })
     }
 
+    /// Whether clocks above the base clock may be used by the set's `turbo[value=...]`; `None`: unchanged.
+    pub fn turbo(&self) -> Option<bool> {
+        self.find_policy(|policy| match policy {
+            Policy::Turbo(on) => Some(*on),
+            _ => None,
+        })
+    }
+
+    /// CPUs that interrupts of drives may go to by the set; `None`: unchanged.
+    pub fn irq_affinity(&self) -> Option<&[usize]> {
+        self.find_policy(|policy| match policy {
+            Policy::IrqAffinity(cpus) => Some(&cpus[..]),
+            _ => None,
+        })
+    }
+
     /// Whether, by the set, waiting with `io_uring` counts as waiting for I/O; `None`: unchanged.
     pub fn io_uring_iowait(&self) -> Option<bool> {
         self.find_policy(|policy| match policy {

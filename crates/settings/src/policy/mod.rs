@@ -3,6 +3,7 @@
 mod apst;
 mod frequency;
 mod idle;
+mod interrupt;
 mod latency;
 mod profile;
 mod target;
@@ -84,6 +85,7 @@ fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<()
             Policy::RqAffinity(value) => {
                 builder.add_wanted_value_at_selected_places("rq-affinity", &value.to_string())
             }
+            Policy::IrqAffinity(cpus) => builder.add_wanted_interrupt_affinity(cpus),
             Policy::Psd(_) => Err(builder.policy_error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
                  A limit that stays is cpu-latency[limit=20us,cpus=all]",

@@ -129,10 +129,11 @@ impl SettingsBuilder<'_> {
                 Some(drive) => self.is_drive_selected(&drive),
                 None => drives.is_none(),
             },
+            At::Interrupt(_) => drives.is_none(),
         }
     }
 
-    fn is_drive_selected(&self, drive: &String) -> bool {
+    pub(super) fn is_drive_selected(&self, drive: &String) -> bool {
         let named = self.targets.drives.as_ref();
         named.is_none_or(|drives| drives.contains(drive))
             && !self.targets.excluded_drives.contains(drive)

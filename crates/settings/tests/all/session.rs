@@ -1129,3 +1129,63 @@ fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
         "{error}"
     );
 }
+
+/// A laptop with an AHCI controller beside its NVMe drive.
+fn laptop_with_interrupts() -> (tempfile::TempDir, System) {
+    let (directory, system) = laptop();
+    let table = "            CPU0       CPU1\n \
+                 122:          0          9  IR-PCI-MSI-0000:02:00.0    0-edge      nvme0q0\n \
+                 123:         12          0  IR-PCI-MSI-0000:02:00.0    1-edge      nvme0q1\n \
+                 125:         40          0  IR-PCI-MSI-0000:00:17.0    0-edge      ahci[0000:00:17.0]\n \
+                 NMI:          0          0   Non-maskable interrupts\n";
+    let proc = directory.path().join("proc");
+    fs::write(proc.join("interrupts"), table).unwrap();
+    for number in [122, 123, 125] {
+        let folder = proc.join(format!("irq/{number}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("smp_affinity_list"), "0-3\n").unwrap();
+    }
+    (directory, system)
+}
+
+#[test]
+fn interrupts_of_drives_move_and_come_back_except_those_of_nvme() {
+    let (directory, system) = laptop_with_interrupts();
+    let file = |number: u32| format!("proc/irq/{number}/smp_affinity_list");
+    let values = || [123, 125].map(|number| read(directory.path(), &file(number)));
+    let set = "irq-affinity[cpus=1]".parse().unwrap();
+    let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
+    assert!(wanted.notes[0].contains("nvme0q0 and 1 more"), "{wanted:?}");
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session
+        .apply_plan(&plan(&system, &["irq-affinity[cpus=1]"]))
+        .unwrap();
+    assert_eq!(values(), ["0-3", "1"]);
+    drop(session);
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    assert_eq!(values(), ["0-3", "0-3"]);
+}
+
+#[test]
+fn interrupts_that_cannot_move_are_refused_in_one_sentence() {
+    let (_directory, system) = laptop_with_interrupts();
+    let refuse = |text: &str, targets: &Targets| {
+        let set = text.parse().unwrap();
+        let refused = policy::resolve_to_settings(&system, &set, targets);
+        refused.unwrap_err().to_string()
+    };
+    let nvme = Targets {
+        drives: Some(vec!["nvme0".to_owned()]),
+        ..Targets::default()
+    };
+    let managed = refuse("irq-affinity[cpus=1]", &nvme);
+    assert!(
+        managed.contains("the kernel manages the interrupts of NVMe queues (nvme0q0 and 1 more)"),
+        "{managed}"
+    );
+    let missing = refuse("irq-affinity[cpus=99]", &Targets::default());
+    assert!(missing.contains("no CPU 99 is online"), "{missing}");
+}

@@ -31,7 +31,7 @@ pub(crate) struct FrequencySetup {
 }
 
 impl FrequencySetup {
-    /// A machine's clocks under a policy with this `name` for people, within `limits` if there are any.
+    /// A machine's clocks under a policy with this `name` for people, within `limits`.
     ///
     /// # Errors
     /// A cluster has no frequency.
@@ -40,7 +40,7 @@ impl FrequencySetup {
         topology: &Topology,
         policy: FreqPolicy,
         name: String,
-        limits: Option<FrequencyLimits>,
+        limits: ClockLimits,
     ) -> Result<Self, SimError> {
         let scheduler = &machine.scheduler;
         let has_thread = scheduler.sugov_kcycles.is_given();
@@ -159,12 +159,52 @@ fn runnable_tasks_raise_frequency(machine: &Machine, frequency: &FreqPolicy) -> 
 /// The first kernel whose amd-pstate tells the scheduler how cores are ranked.
 const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
 
+/// Limits on the clocks of all clusters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockLimits {
+    /// The range that was asked for; `None`: everything that the machine can.
+    pub(crate) asked: Option<FrequencyLimits>,
+    /// Whether clocks above a cluster's base clock may be used.
+    pub(crate) has_turbo: bool,
+}
+
+impl ClockLimits {
+    /// The limits on a cluster. Without turbo the base clock is the highest: cpufreq's upper limit then ends there
+    /// (`intel_pstate_update_policies()` in `drivers/cpufreq/intel_pstate.c`, `policy_set_boost()` in
+    /// `drivers/cpufreq/cpufreq.c`, Linux 6.12).
+    ///
+    /// # Errors
+    /// The cluster's base clock is not known.
+    fn limits_of_cluster(
+        self,
+        cluster: &machine::Cluster,
+    ) -> Result<Option<FrequencyLimits>, SimError> {
+        if self.has_turbo {
+            return Ok(self.asked);
+        }
+        if !cluster.base_mhz.is_given() {
+            return Err(SimError::NoClock {
+                cluster: cluster.name.clone(),
+                policy: "turbo[value=off]".to_owned(),
+                what: "base_mhz".to_owned(),
+            });
+        }
+        let base = Kilohertz((cluster.base_mhz.value * 1e3).round() as u32);
+        let asked_max = self.asked.and_then(|limits| limits.max);
+        let asked_min = self.asked.and_then(|limits| limits.min);
+        Ok(Some(FrequencyLimits {
+            min: asked_min.map(|min| min.min(base)),
+            max: Some(asked_max.map_or(base, |max| max.min(base))),
+        }))
+    }
+}
+
 /// A core's speed per clock relative to the biggest core is capacity per kHz over the biggest core's capacity per kHz.
 fn compile_clusters(
     machine: &Machine,
     topology: &Topology,
     frequency: &FreqPolicy,
-    limits: Option<FrequencyLimits>,
+    clock_limits: ClockLimits,
 ) -> Result<Vec<ClusterSetup>, SimError> {
     let biggest = machine
         .cluster
@@ -175,6 +215,7 @@ fn compile_clusters(
     let clusters = machine.cluster.iter().zip(topology.clusters());
     clusters
         .map(|(c, shape)| {
+            let limits = clock_limits.limits_of_cluster(c)?;
             let relative = capacity_per_khz(c) / biggest;
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;

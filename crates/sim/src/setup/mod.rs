@@ -17,7 +17,7 @@ use crate::drive::{Drive, DriveSetup};
 use crate::emulator::state::{EmulatorSetup, Turns};
 use crate::emulator::turn_taking::Emulator;
 use crate::error::SimError;
-use crate::frequency::setup::FrequencySetup;
+use crate::frequency::setup::{ClockLimits, FrequencySetup};
 use crate::page_cache::state::PageCacheSetup;
 use crate::power::setup::PowerSetup;
 use crate::rcu::setup::RcuSetup;
@@ -96,7 +96,10 @@ impl Setup {
         let (home, poll) = (scheduler.home_cluster(), policies.poll);
         let cpu = CpuSetup::new(machine, policies.idle, policies.psd, poll, home, &topology)?;
         let (policy, name) = (policies.frequency, policies.frequency_name);
-        let limits = policies.frequency_limits;
+        let limits = ClockLimits {
+            asked: policies.frequency_limits,
+            has_turbo: policies.has_turbo,
+        };
         let frequency = FrequencySetup::new(machine, &topology, policy, name, limits)?;
         let server = match workload {
             Workload::Server(file) => {

@@ -35,6 +35,8 @@ pub(crate) struct Policies {
     pub(super) frequency_name: String,
     /// The range that the frequency policy may use; `None`: everything that the machine can.
     pub(super) frequency_limits: Option<FrequencyLimits>,
+    /// Whether clocks above the base clock may be used.
+    pub(super) has_turbo: bool,
     /// PSD lease policy by cluster; empty without leases.
     pub(super) psd: Vec<PsdPolicy>,
     /// The drive's APST settings; `None` if no policy sets APST.
@@ -303,6 +305,10 @@ pub fn machine_under_policies<'a>(
     if let Some(kib) = set.read_ahead_kib() {
         machine.to_mut().drive.read_ahead_kb = figure_from_policy_set("read-ahead", kib as f64);
     }
+    if let Some(cpus) = set.irq_affinity() {
+        move_completion_interrupts(machine.to_mut(), cpus)
+            .map_err(|why| impossible_policy_error(set, Kind::IrqAffinity, why))?;
+    }
     match set.c1_demotion() {
         None => {}
         Some(false) => machine.to_mut().c1_demotion = None,
@@ -321,6 +327,24 @@ pub fn machine_under_policies<'a>(
             .map_err(|why| impossible_policy_error(set, Kind::CpuLatency, why))?;
     }
     Ok(machine)
+}
+
+/// Lets drives interrupt the first of these CPUs. With several CPUs to choose from, interrupt controllers of arm64 take the first
+/// (`gic_set_affinity()`, `drivers/irqchip/irq-gic-v3.c`, Linux 6.12).
+fn move_completion_interrupts(machine: &mut Machine, cpus: &[usize]) -> Result<(), String> {
+    let count = machine.cpus();
+    if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= count) {
+        let last = count.saturating_sub(1);
+        return Err(format!("there is no CPU {cpu} here; the last is {last}"));
+    }
+    let completion = &mut machine.io_path.completion;
+    if completion.cpu.is_none() && completion.queues != Some(1) {
+        return Err(
+            "the machine's drive has several queues, whose interrupts the kernel manages, and lets nobody move".to_owned(),
+        );
+    }
+    completion.cpu = cpus.first().copied();
+    Ok(())
 }
 
 /// A machine's figure with a value from a policy set.
@@ -486,6 +510,7 @@ impl Policies {
             frequency: frequency_policy_with_epp_and_boost(set)?,
             frequency_name: frequency.map(ToString::to_string).unwrap_or_default(),
             frequency_limits: set.frequency_limits(),
+            has_turbo: set.turbo().unwrap_or(true),
             psd,
             apst: apst_settings_with_drive_latency(machine, set)?,
             poll: set.poll(),

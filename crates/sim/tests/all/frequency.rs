@@ -120,6 +120,43 @@ fn turbo_depends_on_how_many_cores_are_active() {
 }
 
 #[test]
+fn without_turbo_no_clock_is_above_the_base_clock() {
+    let machine = Machine::find(CLIENT).unwrap();
+    let base = machine.cluster[0].base_mhz.value;
+    let run = |set: &[&str]| {
+        let policies = PolicySet::from_names(set.iter().copied()).unwrap();
+        simulate(&machine, &job(BUSY), &policies, 1).unwrap()
+    };
+    for driver in [
+        "performance",
+        "intel_pstate",
+        "intel_pstate-hwp[epp=performance]",
+    ] {
+        let [on, off] = ["on", "off"]
+            .map(|turbo| run(&["menu", driver, &format!("turbo[value={turbo}]")]).mean_mhz);
+        assert!(on > base + 50.0, "{driver}: {on}");
+        assert!(off <= base + 1e-6 && off > base - 300.0, "{driver}: {off}");
+    }
+    // A lower limit that was asked for stays.
+    let lower = run(&[
+        "menu",
+        "performance",
+        "turbo[value=off]",
+        "frequency[max=2000MHz]",
+    ]);
+    assert!(lower.mean_mhz <= 2000.0, "{}", lower.mean_mhz);
+    let board = Machine::find("rk3399").unwrap();
+    let set = PolicySet::from_names(["menu", "schedutil", "turbo[value=off]"]).unwrap();
+    let refused = simulate(&board, &job(BUSY), &set, 1)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("base_mhz") && refused.contains("turbo"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn intel_pstate_boosts_tasks_that_wait_for_io() {
     let on = mhz(CLIENT, READS, "intel_pstate");
     let off = mhz(CLIENT, READS, "intel_pstate[iowait_boost=off]");

@@ -85,9 +85,10 @@ fn every_mechanism_says_rightly_whether_it_is_simulated() {
             _ => mechanism.example_policy(),
         };
         let machine = match mechanism.name {
-            "epp" | "hwp-boost" | "intel_pstate-hwp" | "intel_pstate" => {
+            "epp" | "hwp-boost" | "intel_pstate-hwp" | "intel_pstate" | "turbo" => {
                 Machine::find(SERVER).unwrap()
             }
+            "irq-affinity" => Machine::find("rk3399").unwrap(),
             "amd-pstate" => Machine::find("turin0").unwrap(),
             _ => machine.clone(),
         };
@@ -429,4 +430,33 @@ fn what_epp_does_is_said_to_be_assumed_but_for_the_values_that_the_model_was_fit
     // A recorded system's own preference, and a policy that has none.
     assert!(told("adl0", "menu").contains("EPP 102"));
     assert_eq!(told(skylake, "performance"), "");
+}
+
+/// The board's drive has one interrupt, on CPU 0 unless a set moves it.
+#[test]
+fn the_interrupt_of_a_drive_goes_to_the_cpu_of_the_set() {
+    let text = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=100ms\ncpus_allowed=0\n";
+    let load: wakepath_workloads::Workload = wakepath_workloads::fio::parse(text, "test.fio")
+        .unwrap()
+        .into();
+    let run = |machine: &str, text: &str| {
+        let machine = wakepath_hardware::Machine::find(machine).unwrap();
+        let set: wakepath_policies::PolicySet = text.parse().unwrap();
+        wakepath_sim::simulate(&machine, &load, &set, 1)
+    };
+    let p50 = |text: &str| run("rk3399", text).unwrap().latency_us.p50;
+    let unchanged = p50("menu + schedutil");
+    let own = p50("menu + schedutil + irq-affinity[cpus=0]");
+    assert_eq!(own.to_bits(), unchanged.to_bits());
+    // Another CPU wakes from its own sleep, and then wakes the CPU of the task.
+    let other = p50("menu + schedutil + irq-affinity[cpus=3]");
+    assert!(other > own + 1.0, "{own} {other}");
+    let refuse = |machine: &str, text: &str| run(machine, text).unwrap_err().to_string();
+    let managed = refuse("laptop", "menu + schedutil + irq-affinity[cpus=1]");
+    assert!(managed.contains("the kernel manages"), "{managed}");
+    let beyond = refuse("rk3399", "menu + schedutil + irq-affinity[cpus=6]");
+    assert!(
+        beyond.contains("there is no CPU 6 here; the last is 5"),
+        "{beyond}"
+    );
 }

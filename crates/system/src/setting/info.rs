@@ -15,6 +15,8 @@ pub enum SettingScope {
     Drive,
     /// Each disk: a block device of a drive.
     Disk,
+    /// Each interrupt of a drive.
+    Interrupt,
 }
 
 impl SettingScope {
@@ -27,6 +29,7 @@ impl SettingScope {
             Self::CpufreqPolicy => "policy",
             Self::Drive => "drive",
             Self::Disk => "disk",
+            Self::Interrupt => "interrupt",
         }
     }
 }
@@ -62,6 +65,8 @@ pub enum Values {
     ResumeLatency,
     /// A drive's latency tolerance: whole microseconds, `any`, or `auto` for the drive's default.
     Tolerance,
+    /// CPUs such as `0-3,8`, at least one.
+    CpuList,
     /// `on` or `off`, a colon, and the 256 bytes of the table in hexadecimal.
     ApstTable,
 }
@@ -73,7 +78,7 @@ pub struct SettingInfo {
     pub name: &'static str,
     /// The kind of part that the setting belongs to.
     pub scope: SettingScope,
-    /// Path of the setting, below the machine's root: `{n}` is the number of the CPU or policy or the drive's name,
+    /// Path of the setting, below the machine's root: `{n}` is the number of the CPU, policy or interrupt, or the drive's name,
     /// `{state}` the index of the idle state.
     pub path: &'static str,
     /// How the setting is read and written.

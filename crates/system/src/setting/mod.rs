@@ -118,6 +118,8 @@ pub static SETTINGS: &[SettingInfo] = &[
         Values::Between(0, 1 << 20), "KiB", "how far the kernel reads ahead of sequential readers"),
     text_file_setting("rq-affinity", SettingScope::Disk, "sys/block/{n}/queue/rq_affinity",
         Values::Between(0, 2), "", "which CPU completes requests"),
+    text_file_setting("irq-affinity", SettingScope::Interrupt, "proc/irq/{n}/smp_affinity_list",
+        Values::CpuList, "", "which CPUs an interrupt of a drive may go to"),
 ];
 
 /// Finds a setting by its name.

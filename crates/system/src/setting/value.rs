@@ -1,6 +1,9 @@
 //! Values of settings as texts: what is possible, and when two texts mean the same.
 
+use std::collections::BTreeSet;
+
 use wakepath_policies::freq::epp::Epp;
+use wakepath_units::cpus;
 
 use super::info::{SettingInfo, Values};
 
@@ -76,6 +79,10 @@ impl SettingInfo {
             Values::Tolerance if ["auto", "any"].contains(&value) => Ok(()),
             Values::Tolerance => check_number_in_range(value, 0, NO_LATENCY_LIMIT_US - 1)
                 .map_err(|range| format!("{range}, any, or auto")),
+            Values::CpuList => cpus::parse_cpu_list(value)
+                .filter(|cpus| !cpus.is_empty())
+                .map(|_| ())
+                .ok_or_else(|| "CPUs such as 0-3,8".to_owned()),
             Values::ApstTable => crate::nvme::ApstFeature::parse(value)
                 .map(|_| ())
                 .ok_or_else(|| "on: or off: and 512 hexadecimal digits".to_owned()),
@@ -127,6 +134,13 @@ fn normalize_for_comparison(setting: &SettingInfo, text: &str) -> String {
         Values::ListedOrUpTo(..) => {
             let number = Epp::parse(value).and_then(Epp::number);
             number.map_or_else(|| strip_leading_zeros(value), |number| number.to_string())
+        }
+        Values::CpuList => {
+            let listed: BTreeSet<usize> = cpus::parse_cpu_list(value)
+                .unwrap_or_default()
+                .into_iter()
+                .collect();
+            format!("{listed:?}")
         }
         _ => strip_leading_zeros(value),
     }

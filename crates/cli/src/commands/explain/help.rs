@@ -100,7 +100,7 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
         ),
         Remedy::TasksWhereCompleted => format!(
             "{gain} of the wait by tasks on the CPUs that complete: `taskset` with the CPUs in the table of interrupts, or \
-             /proc/irq/*/smp_affinity where the interrupt can be moved."
+             `wakepath apply 'irq-affinity[cpus=...]'` where it can be moved."
         ),
         Remedy::HighestFrequency => {
             format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
