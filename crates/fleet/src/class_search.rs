@@ -398,6 +398,7 @@ fn find_least_budget_on_machine(
     let space = Space::new(machine, request.over, |set| {
         simulation.policies_in_force_under(set)
     })?;
+    space.check_something_can_be_simulated()?;
     let evaluator = RememberingEvaluator {
         simulation: &simulation,
         machine: name,
@@ -430,12 +431,14 @@ fn search_on_machine(
                 profiles: vec![(*set).clone()],
                 left_out: Vec::new(),
                 first: Vec::new(),
+                measured_only: Vec::new(),
             }
         }
         Choice::Space { fixes } => {
             let mut space = Space::new(machine, request.over, |set| {
                 simulation.policies_in_force_under(set)
             })?;
+            space.check_something_can_be_simulated()?;
             space.try_sets_first(fixes);
             space
         }

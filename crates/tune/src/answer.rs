@@ -14,6 +14,8 @@ pub enum AnswerOrigin {
     Simulation,
     /// Recorded I/O on a modelled drive; blocks of time stand for seeds.
     Recording,
+    /// Recorded idle periods under other governors; blocks of time stand for seeds.
+    RecordedIdle,
     /// Runs on a real machine, those of all sets interleaved.
     Measurement,
 }

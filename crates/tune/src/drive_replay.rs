@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
+use wakepath_policies::search_space::LONGEST_TIMEOUT_MS;
 use wakepath_study::run::drive_io::{DriveIo, TIME_BLOCKS, metrics_of_time_blocks};
 use wakepath_units::Nanoseconds;
 
@@ -14,7 +15,7 @@ use crate::answer::AnswerOrigin;
 use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 use crate::search::SearchRequest;
-use crate::space::{LONGEST_TIMEOUT_MS, Space};
+use crate::space::Space;
 
 /// Fewest wake-ups for comparing tables.
 const FEWEST_WAKE_UPS: u64 = 20;

@@ -90,6 +90,9 @@ pub enum TuneError {
         /// Fewest wake-ups for a comparison.
         fewest: u64,
     },
+    /// A recording cannot be replayed.
+    #[error("{0}")]
+    Recording(String),
     /// The user called the search off.
     #[error("the search was called off, and decided nothing")]
     Interrupted,

@@ -16,7 +16,11 @@ const NO_DIFFERENCE: f64 = 0.5;
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// Metrics shown for each load, where the load has them.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 20] = [
+    "added_us_per_io",
+    "exit_us_per_io",
+    "added_us_per_wake",
+    "too_deep_per_s",
     "mean_mw",
     "package_mw",
     "drive_mw",

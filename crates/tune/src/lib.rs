@@ -3,7 +3,8 @@
 //! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`](wakepath_results::LoadCondition)s limit
 //! metrics, and an [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`]
 //! per mechanism. [`search_best_policy_set`] asks an [`Evaluator`] for runs and returns an [`SearchAnswer`];
-//! [`Simulation`] is the evaluator over the simulator, [`DriveReplay`] that over recorded I/O. [`vary_assumed_figures`] says which assumed figures of the machine would
+//! [`Simulation`] is the evaluator over the simulator, [`DriveReplay`] that over recorded I/O,
+//! and [`IdleReplay`] that over recorded idle periods. [`vary_assumed_figures`] says which assumed figures of the machine would
 //! change the answer.
 //!
 //! [`decide_by_measurements`] decides between the best few sets of a search by runs on a real machine.
@@ -18,6 +19,7 @@ mod error;
 mod evaluator;
 mod figures;
 mod finalists;
+mod idle_replay;
 mod judgement;
 mod load;
 mod load_argument;
@@ -28,6 +30,7 @@ mod offered;
 mod percentile;
 mod prediction;
 mod rest;
+mod screening;
 mod search;
 mod sensitivity;
 mod simulation;
@@ -42,6 +45,7 @@ pub use budget::Budget;
 pub use drive_replay::DriveReplay;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
+pub use idle_replay::{IdleReplay, RecordedIdle};
 pub use load::{DailyLoad, leaves_hours_of_rest, rest_workload};
 pub use load_argument::LoadArgument;
 pub use measured::{

@@ -294,7 +294,7 @@ fn new_search_state<'a>(
 }
 
 /// Requests in a whole run per request in a shortened run, for the load where shortening saves least.
-fn smallest_cost_of_whole_runs(loads: &[DailyLoad], shortened: u32) -> f64 {
+pub(crate) fn smallest_cost_of_whole_runs(loads: &[DailyLoad], shortened: u32) -> f64 {
     let costs = loads
         .iter()
         .map(|load| load.whole_run_over_shortened_run(shortened));

@@ -1,8 +1,9 @@
 //! Which assumed figures of the machine would change the answer.
 //!
-//! Each assumed figure goes to the low and the high end of a range, one figure at a time. The answer and its runners-up run
-//! again on the deciding seeds: once each, and several times where a runner-up then looks better. A figure changes the answer
-//! only where so few runs decide otherwise than with the assumed figures: the search itself had more runs.
+//! Each assumed figure goes to the low and the high end of a range, one figure at a time. Short runs of the answer and its
+//! runners-up screen all figures ([`Screening`]). For figures that come near to a change, the sets run again on the deciding
+//! seeds: once each, and several times where a runner-up then looks better. A figure changes the answer only where so few runs
+//! decide otherwise than with the assumed figures: the search itself had more runs.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::freq::epp::Epp;
 use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_results::Goal;
 use wakepath_sim::expand_profile_for_machine;
 
 use crate::TuneError;
@@ -19,7 +21,8 @@ use crate::figures::{Question, Score, mean};
 use crate::finalists;
 use crate::judgement::is_better_beyond_chance;
 use crate::load::check_hours_and_count_rest;
-use crate::search::SearchRequest;
+use crate::screening::{LOOKS_BETTER, NEAR, Screening, Standing};
+use crate::search::{SearchRequest, smallest_cost_of_whole_runs};
 use crate::simulation::Simulation;
 
 /// Number of sets beside the answer that run at each end of a range.
@@ -28,8 +31,14 @@ const NEXT_SETS: usize = 5;
 /// Number of runs of a set where another one looks better than the answer.
 const REPEATS: u32 = 5;
 
-/// Share of the objective by which a set looks better than the answer in one run.
-const LOOKS_BETTER: f64 = 0.005;
+/// Divisors of the measured time in screening runs, the longest runs first.
+const SHORTENED: [u32; 3] = [1, 4, 16];
+
+/// Fewest requests of each load in a shortened screening run.
+const FEWEST_REQUESTS: f64 = 50.0;
+
+/// Most requests of the screening as a share of all; the others are for figures that come near to a change.
+const SCREENING_SHARE: f64 = 0.6;
 
 /// Name of the only assumption beside figures: how much an energy-performance preference changes.
 const EPP_EFFECT: &str = "EPP's effect";
@@ -42,8 +51,10 @@ const NEUTRAL_EPP: f64 = 128.0;
 pub struct Sensitivity {
     /// Varied figures.
     pub figures: Vec<VariedFigure>,
-    /// Names of assumed figures left out for want of requests.
+    /// Names of assumed figures left out for want of requests. With short runs these are figures that came near to a change, too.
     pub not_reached: Vec<String>,
+    /// The measured time of screening runs was divided by this.
+    pub shortened: u32,
     /// Number of simulated requests.
     pub simulated: u64,
 }
@@ -59,6 +70,8 @@ pub struct VariedFigure {
     pub reason: String,
     /// Where the range comes from.
     pub range_source: String,
+    /// Whether short runs alone judged the figure: with them nothing came near to a change.
+    pub by_short_runs: bool,
     /// The answer at the low and at the high end; ends impossible for the machine are left out.
     pub ends: Vec<AnswerAtRangeEnd>,
 }
@@ -99,10 +112,13 @@ struct Contenders {
     sets: Vec<PolicySet>,
     /// Index of the answer among the sets; 0 is the present settings.
     answer: usize,
+    /// How each set stands by the deciding runs.
+    decided: Vec<Standing>,
 }
 
-/// Runs the answer and its runners-up with each assumed figure of the machine at both ends of a range. At most
-/// `most_requests` are simulated; figures beyond this budget are named.
+/// Runs the answer and its runners-up with each assumed figure of the machine at both ends of a range: all by short runs, and
+/// those that come near to a change by whole ones, the nearest first. At most `most_requests` are simulated; figures beyond
+/// this budget are named.
 ///
 /// `None` where no set was the answer.
 ///
@@ -116,7 +132,7 @@ pub fn vary_assumed_figures(
     cancelled: &AtomicBool,
     report_requests: &(dyn Fn(u64) + Sync),
 ) -> Result<Option<Sensitivity>, TuneError> {
-    let Some(contenders) = Contenders::from_answer(answer) else {
+    let Some(contenders) = Contenders::from_answer(answer, request.objective.goal) else {
         return Ok(None);
     };
     let assumptions = list_assumptions(machine, &contenders.sets);
@@ -135,15 +151,37 @@ pub fn vary_assumed_figures(
         cancelled,
         report_requests,
     };
-    let mut as_assumed: Option<DecidedAsAssumed> = None;
     let mut sensitivity = Sensitivity {
         figures: Vec::new(),
         not_reached: Vec::new(),
+        shortened: 1,
         simulated: 0,
     };
-    for assumption in assumptions {
-        if sensitivity.simulated >= most_requests {
-            sensitivity.not_reached.push(assumption.name);
+    let Some(screening) = study.screen_as_assumed(&assumptions, most_requests, &mut sensitivity)?
+    else {
+        return Ok(None);
+    };
+    let mut near: Vec<(f64, usize)> = Vec::new();
+    let mut varied: Vec<Option<VariedFigure>> = Vec::new();
+    for (index, assumption) in assumptions.iter().enumerate() {
+        if sensitivity.simulated >= most_requests && index > 0 {
+            sensitivity.not_reached.push(assumption.name.clone());
+            varied.push(None);
+            continue;
+        }
+        let (figure, way_left) = study.screen_figure(&screening, assumption, &mut sensitivity)?;
+        if way_left < NEAR {
+            near.push((way_left, index));
+        }
+        varied.push(Some(figure));
+    }
+    near.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut as_assumed: Option<DecidedAsAssumed> = None;
+    for (_, index) in near {
+        let assumption = &assumptions[index];
+        if sensitivity.simulated >= most_requests && sensitivity.shortened > 1 {
+            sensitivity.not_reached.push(assumption.name.clone());
+            varied[index] = None;
             continue;
         }
         let mut ends = Vec::new();
@@ -168,31 +206,42 @@ pub fn vary_assumed_figures(
             }
             ends.push(end);
         }
-        sensitivity.figures.push(VariedFigure {
-            figure: assumption.name,
-            assumed: assumption.assumed,
-            reason: assumption.reason,
-            range_source: assumption.range_source,
-            ends,
-        });
+        varied[index] = Some(assumption.with_ends(ends, false));
     }
+    sensitivity.figures = varied.into_iter().flatten().collect();
     Ok(Some(sensitivity))
+}
+
+impl Assumption {
+    fn with_ends(&self, ends: Vec<AnswerAtRangeEnd>, by_short_runs: bool) -> VariedFigure {
+        VariedFigure {
+            figure: self.name.clone(),
+            assumed: self.assumed,
+            reason: self.reason.clone(),
+            range_source: self.range_source.clone(),
+            by_short_runs,
+            ends,
+        }
+    }
 }
 
 impl Contenders {
     /// `None` where no set was the answer.
-    fn from_answer(answer: &SearchAnswer) -> Option<Self> {
+    fn from_answer(answer: &SearchAnswer, goal: Goal) -> Option<Self> {
         let best = answer.best.as_ref()?;
         let mut sets = vec![PolicySet::default()];
+        let mut decided = vec![Standing::from_finalist(&answer.in_force, goal)];
         let named = std::iter::once(best).chain(answer.next.iter().take(NEXT_SETS));
-        sets.extend(
-            named
-                .filter(|finalist| !finalist.changes_nothing())
-                .filter_map(|finalist| finalist.set.parse::<PolicySet>().ok()),
-        );
+        for finalist in named.filter(|finalist| !finalist.changes_nothing()) {
+            if let Ok(set) = finalist.set.parse::<PolicySet>() {
+                sets.push(set);
+                decided.push(Standing::from_finalist(finalist, goal));
+            }
+        }
         Some(Self {
             answer: usize::from(!best.changes_nothing()),
             sets,
+            decided,
         })
     }
 }
@@ -256,6 +305,117 @@ struct RangeStudy<'a> {
 }
 
 impl RangeStudy<'_> {
+    /// Runs all sets with the figures as assumed, and chooses how long screening runs are. `None` where the answer cannot run.
+    fn screen_as_assumed(
+        &self,
+        assumptions: &[Assumption],
+        most_requests: u64,
+        sensitivity: &mut Sensitivity,
+    ) -> Result<Option<Screening>, TuneError> {
+        let simulation = self.simulate_on(self.machine)?;
+        let (whole, cost) = self.run_sets(&simulation, &self.contenders.sets, 1, 1)?;
+        sensitivity.simulated += cost;
+        let ends: usize = assumptions.iter().map(|one| one.ends.len()).sum();
+        let left = most_requests.saturating_sub(cost) as f64 * SCREENING_SHARE;
+        let is_affordable = |shortened: u32| {
+            let ratio = smallest_cost_of_whole_runs(self.question.loads, shortened);
+            cost as f64 / ratio * (ends + 1) as f64 <= left
+        };
+        let mut shortened = SHORTENED.into_iter();
+        let long_enough = shortened
+            .clone()
+            .filter(|s| has_enough_requests(&whole, *s));
+        let chosen = shortened
+            .find(|s| has_enough_requests(&whole, *s) && is_affordable(*s))
+            .or(long_enough.last())
+            .unwrap_or(1);
+        sensitivity.shortened = chosen;
+        let short = if chosen == 1 {
+            whole
+        } else {
+            let (trials, requests) =
+                self.run_sets(&simulation, &self.contenders.sets, 1, chosen)?;
+            sensitivity.simulated += requests;
+            trials
+        };
+        let standings = self.standings_of_trials(&short, chosen)?;
+        Ok(standings.map(|short| Screening {
+            decided: self.contenders.decided.clone(),
+            short,
+            answer: self.contenders.answer,
+        }))
+    }
+
+    /// Runs all sets with a figure at each end of its range. Returns what short runs say, and how much of the way to a change is
+    /// left.
+    fn screen_figure(
+        &self,
+        screening: &Screening,
+        assumption: &Assumption,
+        sensitivity: &mut Sensitivity,
+    ) -> Result<(VariedFigure, f64), TuneError> {
+        let mut ends = Vec::new();
+        let mut way_left = 1.0_f64;
+        for variation in &assumption.ends {
+            let Some((value, machine, sets)) = self.vary(&assumption.name, variation) else {
+                continue;
+            };
+            let simulation = self.simulate_on(&machine)?;
+            let (trials, requests) = self.run_sets(&simulation, &sets, 1, sensitivity.shortened)?;
+            sensitivity.simulated += requests;
+            let standings = self.standings_of_trials(&trials, sensitivity.shortened)?;
+            let judged = standings.and_then(|standings| screening.judge_varied(&standings));
+            let Some(judged) = judged else {
+                continue;
+            };
+            way_left = way_left.min(judged.way_left);
+            ends.push(AnswerAtRangeEnd {
+                value,
+                gain_percent: self.gain_of_answer(100.0 * judged.change),
+                other_answer: None,
+                breaks_condition: false,
+            });
+        }
+        let is_short = sensitivity.shortened > 1;
+        Ok((assumption.with_ends(ends, is_short), way_left))
+    }
+
+    /// The gain over the present settings in percent, from the change of the objective; `None` where nothing was to be changed.
+    fn gain_of_answer(&self, change_percent: f64) -> Option<f64> {
+        let gain = -change_percent * self.request.objective.goal.sign_to_minimise();
+        (self.contenders.answer > 0 && gain.is_finite()).then_some(gain)
+    }
+
+    /// How each set stands in runs; `None` where the present settings or the answer did not run.
+    fn standings_of_trials(
+        &self,
+        trials: &[Option<Trial>],
+        shortened: u32,
+    ) -> Result<Option<Vec<Option<Standing>>>, TuneError> {
+        let scores = self.score_trials(trials, shortened)?;
+        Ok(scores.map(|scores| {
+            let standings = scores.iter();
+            standings
+                .map(|score| score.as_ref().map(Standing::from_score))
+                .collect()
+        }))
+    }
+
+    /// The value, machine and sets of a variation; `None` where the machine cannot have it.
+    fn vary(&self, name: &str, variation: &Variation) -> Option<(f64, Machine, Vec<PolicySet>)> {
+        match variation {
+            Variation::Figure(value) => {
+                let machine = self.machine.with_figure_value(name, *value).ok()?;
+                Some((*value, machine, self.contenders.sets.clone()))
+            }
+            Variation::EppEffect(factor) => {
+                let sets = self.contenders.sets.iter();
+                let scaled = sets.map(|set| set_with_scaled_epp_effect(self.machine, set, *factor));
+                Some((*factor, self.machine.clone(), scaled.collect()))
+            }
+        }
+    }
+
     /// The answer under a variation, and the number of simulated requests. `None` where the machine cannot have the variation,
     /// or the present settings cannot run under the variation.
     fn find_answer_under(
@@ -263,26 +423,16 @@ impl RangeStudy<'_> {
         name: &str,
         variation: &Variation,
     ) -> Result<Option<(AnswerAtRangeEnd, u64)>, TuneError> {
-        let (value, machine, sets) = match variation {
-            Variation::Figure(value) => {
-                let Ok(machine) = self.machine.with_figure_value(name, *value) else {
-                    return Ok(None);
-                };
-                (*value, machine, self.contenders.sets.clone())
-            }
-            Variation::EppEffect(factor) => {
-                let sets = self.contenders.sets.iter();
-                let scaled = sets.map(|set| set_with_scaled_epp_effect(self.machine, set, *factor));
-                (*factor, self.machine.clone(), scaled.collect())
-            }
+        let Some((value, machine, sets)) = self.vary(name, variation) else {
+            return Ok(None);
         };
         let simulation = self.simulate_on(&machine)?;
-        let (trials, mut requests) = self.run_sets(&simulation, &sets, 1)?;
-        let Some(scores) = self.score_trials(&trials)? else {
+        let (trials, mut requests) = self.run_sets(&simulation, &sets, 1, 1)?;
+        let Some(scores) = self.score_trials(&trials, 1)? else {
             return Ok(None);
         };
         let trials = if self.does_any_set_look_better_than_answer(&scores) {
-            let (more, added) = self.run_sets(&simulation, &sets, REPEATS)?;
+            let (more, added) = self.run_sets(&simulation, &sets, REPEATS, 1)?;
             requests += added;
             more
         } else {
@@ -295,7 +445,7 @@ impl RangeStudy<'_> {
     /// Decides with all figures as assumed, by as many runs as a changed answer takes.
     fn decide_with_assumed_figures(&self) -> Result<DecidedAsAssumed, TuneError> {
         let simulation = self.simulate_on(self.machine)?;
-        let (trials, requests) = self.run_sets(&simulation, &self.contenders.sets, REPEATS)?;
+        let (trials, requests) = self.run_sets(&simulation, &self.contenders.sets, REPEATS, 1)?;
         let decided = self.decide_between_trials(0.0, &trials)?;
         Ok(DecidedAsAssumed {
             other_answer: decided.and_then(|end| end.other_answer),
@@ -319,8 +469,10 @@ impl RangeStudy<'_> {
         simulation: &Simulation<'_>,
         sets: &[PolicySet],
         repeats: u32,
+        shortened: u32,
     ) -> Result<(Vec<Option<Trial>>, u64), TuneError> {
-        let effort = Effort::with_stage_seeds(self.request.seed, finalists::STAGE, repeats, 1);
+        let (seed, stage) = (self.request.seed, finalists::STAGE);
+        let effort = Effort::with_stage_seeds(seed, stage, repeats, shortened);
         let outcomes = simulation.run_sets_in_order(sets, effort)?;
         let trials: Vec<Option<Trial>> = outcomes
             .into_iter()
@@ -337,6 +489,7 @@ impl RangeStudy<'_> {
     fn score_trials(
         &self,
         trials: &[Option<Trial>],
+        shortened: u32,
     ) -> Result<Option<Vec<Option<Score>>>, TuneError> {
         let Some(Some(in_force)) = trials.first() else {
             return Ok(None);
@@ -345,7 +498,10 @@ impl RangeStudy<'_> {
             return Ok(None);
         }
         let scores = trials.iter().map(|trial| {
-            let score = |trial| self.question.score_trial(trial, in_force, 1.0);
+            let score = |trial| {
+                self.question
+                    .score_trial(trial, in_force, 1.0 / f64::from(shortened))
+            };
             trial.as_ref().map(score).transpose()
         });
         scores.collect::<Result<_, _>>().map(Some)
@@ -370,7 +526,7 @@ impl RangeStudy<'_> {
     ) -> Result<Option<AnswerAtRangeEnd>, TuneError> {
         let answer = self.contenders.answer;
         let (Some(scores), Some(Some(in_force)), Some(Some(answer_trial))) = (
-            self.score_trials(trials)?,
+            self.score_trials(trials, 1)?,
             trials.first(),
             trials.get(answer),
         ) else {
@@ -399,10 +555,9 @@ impl RangeStudy<'_> {
         }
         let before = mean(&self.question.objective_in_each_seed(in_force)?);
         let change = 100.0 * (mean(&answer_values) / before - 1.0);
-        let gain = (answer > 0).then(|| -change * objective.goal.sign_to_minimise());
         Ok(Some(AnswerAtRangeEnd {
             value,
-            gain_percent: gain.filter(|gain| gain.is_finite()),
+            gain_percent: self.gain_of_answer(change),
             other_answer: better.map(|(index, _)| match index {
                 0 => "what is in force".to_owned(),
                 _ => self.contenders.sets[index].to_string(),
@@ -410,6 +565,16 @@ impl RangeStudy<'_> {
             breaks_condition: answer_excess > 0.0,
         }))
     }
+}
+
+/// Whether each load's runs have enough requests when they are shortened. Whole runs always have.
+fn has_enough_requests(trials: &[Option<Trial>], shortened: u32) -> bool {
+    let mut loads = trials.iter().flatten().flat_map(|trial| &trial.loads);
+    shortened == 1
+        || loads.all(|load| {
+            let requests = load.mean_requests_of_run().unwrap_or(0.0);
+            requests / f64::from(shortened) >= FEWEST_REQUESTS
+        })
 }
 
 impl Sensitivity {

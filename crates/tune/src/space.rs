@@ -1,16 +1,17 @@
 //! The space of policy sets: one dimension per mechanism, with the mechanism's choices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::idle::IdleState;
-use wakepath_hardware::machine::{Cluster, DriveModel};
+use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::apst::in_force::apst_settings_under_set;
 use wakepath_policies::apst::plan_apst_table;
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
+use wakepath_policies::search_space::{
+    SEARCHED_PARTS, SearchedHardware, SearchedPart, find_searched_part,
+};
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_units::Kilohertz;
 use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::TuneError;
@@ -55,52 +56,18 @@ pub struct Space {
     pub left_out: Vec<String>,
     /// Choices that a search tries before all others, such as fixes that somebody recommends.
     pub first: Vec<SetChoice>,
+    /// Policies that were asked for and cannot be simulated, but acted on by a real machine.
+    pub measured_only: Vec<PolicySpec>,
 }
 
-/// Names of the mechanisms that are searched unless `--over` names others.
-const DEFAULT: [&str; 9] = [
-    "idle",
-    "psd",
-    "cpu-latency",
-    "frequency",
-    "frequency-limits",
-    "epp",
-    "hwp-boost",
-    "apst",
-    "profiles",
-];
+/// Name of the part whose choices are whole sets of other tools.
+const PROFILES_PART: &str = "profiles";
 
-/// All names of mechanisms that `--over` takes.
-const NAMES: [&str; 14] = [
-    "idle",
-    "idle-states",
-    "psd",
-    "cpu-latency",
-    "poll",
-    "c1-demotion",
-    "frequency",
-    "frequency-limits",
-    "epp",
-    "hwp-boost",
-    "apst",
-    "read-ahead",
-    "io_uring",
-    "profiles",
-];
+/// Why a policy cannot be tried on recorded idle periods.
+const NOT_ON_RECORDINGS: &str = "does not act on a recording, whose load is as it was";
 
-/// Longest searched timeout in ms.
-pub(crate) const LONGEST_TIMEOUT_MS: u64 = 8000;
-
-/// Timeouts of leases, on a log scale.
-const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
-
-/// What hardware-managed frequency can be told (EPP).
-const PREFERENCES: [&str; 4] = [
-    "performance",
-    "balance_performance",
-    "balance_power",
-    "power",
-];
+/// Name of the part with the tables of drives.
+const APST_PART: &str = "apst";
 
 impl Space {
     /// Builds the sets over the named mechanisms on a machine. `resolve` returns the policies in force under a set, or
@@ -118,7 +85,8 @@ impl Space {
             dimensions: Vec::new(),
             profiles: Vec::new(),
             first: Vec::new(),
-            left_out: find_names_that_cannot_be_searched(over)?,
+            measured_only: Vec::new(),
+            left_out: find_names_that_cannot_be_searched(over, Place::Sim)?,
         };
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
@@ -126,9 +94,14 @@ impl Space {
         // A driver in force that takes a preference is told one by `epp`; others come with each preference.
         let is_preference_taken =
             PolicySet::from_names(["epp[value=power]"]).is_ok_and(|set| resolve(&set).is_ok());
-        for name in NAMES {
+        let hardware = SearchedHardware::from_machine(machine);
+        for name in list_part_names() {
+            if let Some(part) = find_searched_part(name).filter(|part| !part.acts_at(Place::Sim)) {
+                space.add_policies_only_measured(part, &hardware, over);
+                continue;
+            }
             let (mut texts, missing): (Vec<String>, Vec<String>) =
-                named_policies_of_mechanism(machine, over, name)
+                named_policies_of_mechanism(&hardware, over, name)
                     .into_iter()
                     .partition(|text| kernel_offers_governor(machine, text));
             space.name_governors_that_kernel_lacks(machine, &missing, &resolve);
@@ -138,11 +111,12 @@ impl Space {
                 (space.left_out).extend(named.map(|why| format!("{text}: {why}")));
                 refusal.is_none()
             });
+            // A modelled machine has turbo unless a policy takes it.
+            texts.retain(|text| text != "turbo[value=on]");
             if is_preference_taken {
-                let others = driver_with_preference_texts();
-                texts.retain(|text| !others.contains(text));
+                texts.retain(|text| !is_driver_with_preference(text));
             }
-            if name == "profiles" && is_mechanism_named_or_default(over, name) {
+            if name == PROFILES_PART && is_mechanism_named_or_default(over, name) {
                 space.add_profiles_with_new_policies(&resolve, &mut known);
             } else if !texts.is_empty() {
                 let is_explicit = !over.is_empty();
@@ -155,17 +129,110 @@ impl Space {
                 );
             }
         }
-        if space.count_sets() < 2 {
-            return Err(TuneError::Space(format!(
-                "nothing to choose from: {}",
-                if space.left_out.is_empty() {
-                    "what is in force is all that this machine has".to_owned()
-                } else {
-                    space.left_out.join("; ")
-                }
-            )));
+        if space.measured_only.is_empty() {
+            space.refuse_if_nothing_to_choose("what is in force is all that this machine has")?;
         }
         Ok(space)
+    }
+
+    /// Builds the sets to choose from on recorded idle periods, whose states `hardware` has. `resolve` returns the policies
+    /// in force under a set, or why the recording cannot be replayed under it; two sets with equal policies in force are one
+    /// choice.
+    ///
+    /// # Errors
+    /// An unknown name; no choice is left.
+    pub fn for_recorded_idle(
+        hardware: &SearchedHardware,
+        over: &[String],
+        resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
+    ) -> Result<Self, TuneError> {
+        let over = &join_policies_split_at_commas(over);
+        let mut space = Self {
+            dimensions: Vec::new(),
+            profiles: Vec::new(),
+            first: Vec::new(),
+            measured_only: Vec::new(),
+            left_out: find_names_that_cannot_be_searched(over, Place::Replay)?,
+        };
+        let in_force = resolve(&PolicySet::default()).map_err(TuneError::Recording)?;
+        let mut known = BTreeSet::from([in_force.describe_decisions()]);
+        for name in list_part_names() {
+            if !find_searched_part(name).is_some_and(|part| part.acts_at(Place::Replay)) {
+                if over.iter().any(|wanted| wanted == name) {
+                    space.left_out.push(explain_part_without_replay(name));
+                }
+                continue;
+            }
+            let mut refusals: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            let mut texts = named_policies_of_mechanism(hardware, over, name);
+            texts.retain(|text| {
+                let set = text.parse::<PolicySet>().map_err(|e| e.to_string());
+                let refusal = set.and_then(|set| resolve(&set)).err();
+                if let Some(why) = &refusal {
+                    let refused = refusals.entry(why.clone()).or_default();
+                    refused.push(text.clone());
+                }
+                refusal.is_none()
+            });
+            let refused = refusals.iter().map(|(why, names)| match &names[..] {
+                [first, _, ..] => format!("{first} and {} more: {why}", names.len() - 1),
+                _ => format!("{}: {why}", names.join(", ")),
+            });
+            space.left_out.extend(refused);
+            if !texts.is_empty() {
+                space.add_dimension_with_new_policies(
+                    name,
+                    texts,
+                    true,
+                    &|set| resolve(set).map(|resolved| resolved.describe_decisions()),
+                    &mut known,
+                );
+            }
+        }
+        space.refuse_if_nothing_to_choose("the recording shows no other choice")?;
+        Ok(space)
+    }
+
+    /// Checks that there is something to choose from by simulation. A space of policies that only a machine acts on has nothing.
+    ///
+    /// # Errors
+    /// There is nothing but what is in force.
+    pub fn check_something_can_be_simulated(&self) -> Result<(), TuneError> {
+        self.refuse_if_nothing_to_choose("what is in force is all that this machine has")
+    }
+
+    /// Keeps the policies of a part that no simulation answers to, for a measurement, and names the part.
+    fn add_policies_only_measured(
+        &mut self,
+        part: &SearchedPart,
+        hardware: &SearchedHardware,
+        over: &[String],
+    ) {
+        let texts = named_policies_of_mechanism(hardware, over, part.name);
+        let policies = texts
+            .iter()
+            .filter_map(|text| text.parse::<PolicySpec>().ok());
+        self.measured_only.extend(policies);
+        if over.iter().any(|wanted| wanted == part.name) {
+            let name = part.name;
+            self.left_out.push(format!(
+                "{name}: cannot be simulated; --on live measures it"
+            ));
+        }
+    }
+
+    fn refuse_if_nothing_to_choose(&self, otherwise: &str) -> Result<(), TuneError> {
+        if self.count_sets() >= 2 {
+            return Ok(());
+        }
+        let reasons = if self.left_out.is_empty() {
+            otherwise.to_owned()
+        } else {
+            self.left_out.join("; ")
+        };
+        Err(TuneError::Space(format!(
+            "nothing to choose from: {reasons}"
+        )))
     }
 
     /// Builds the APST tables to choose from for a drive under recorded I/O. Two tables that the kernel would program
@@ -183,13 +250,14 @@ impl Space {
             dimensions: Vec::new(),
             profiles: Vec::new(),
             first: Vec::new(),
+            measured_only: Vec::new(),
             left_out: Vec::new(),
         };
         let kernels_own = describe_apst_table(drive, &PolicySet::default());
         let mut known = BTreeSet::from([kernels_own.map_err(TuneError::InForce)?]);
         space.add_dimension_with_new_policies(
-            "apst",
-            apst_policy_texts(),
+            APST_PART,
+            named_policies_of_mechanism(&SearchedHardware::default(), &[], APST_PART),
             true,
             &|set| describe_apst_table(drive, set),
             &mut known,
@@ -411,10 +479,14 @@ fn describe_apst_table(drive: &DriveModel, set: &PolicySet) -> Result<String, St
     Ok(format!("{} {}", plan.enabled, plan.table))
 }
 
+fn is_part_name(name: &str) -> bool {
+    name == PROFILES_PART || find_searched_part(name).is_some()
+}
+
 /// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
 fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
     if over.is_empty() {
-        DEFAULT.contains(&name)
+        name == PROFILES_PART || find_searched_part(name).is_some_and(|part| part.is_default)
     } else {
         over.iter().any(|wanted| wanted == name)
     }
@@ -425,9 +497,12 @@ fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
 ///
 /// # Errors
 /// A name that is neither a mechanism nor a policy.
-fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, TuneError> {
+fn find_names_that_cannot_be_searched(
+    over: &[String],
+    place: Place,
+) -> Result<Vec<String>, TuneError> {
     let mut left_out = Vec::new();
-    for name in over.iter().filter(|name| !NAMES.contains(&name.as_str())) {
+    for name in over.iter().filter(|name| !is_part_name(name)) {
         let (mechanism, is_searched) = if name.contains('[') {
             let policy = (name.parse::<PolicySpec>())
                 .map_err(|error| TuneError::Space(format!("--over {name}: {error}")))?;
@@ -436,22 +511,35 @@ fn find_names_that_cannot_be_searched(over: &[String]) -> Result<Vec<String>, Tu
             let Some(mechanism) = MECHANISMS.iter().find(|mechanism| mechanism.name == name) else {
                 return Err(TuneError::Space(format!(
                     "--over {name}: no such part{}",
-                    suggestion_with_known_names(name, &NAMES)
+                    suggestion_with_known_names(name, &list_part_names())
                 )));
             };
             let is_governor = matches!(mechanism.kind, Kind::Idle | Kind::Frequency);
             (*mechanism, is_governor)
         };
-        if !mechanism.on.contains(&Place::Sim) {
-            left_out.push(format!("{name}: cannot be simulated"));
+        if !mechanism.on.contains(&place) {
+            let why = match place {
+                Place::Replay => NOT_ON_RECORDINGS,
+                _ => "cannot be simulated",
+            };
+            left_out.push(format!("{name}: {why}"));
         } else if !is_searched {
             left_out.push(format!(
                 "{name}: is not searched; choose from {}",
-                NAMES.join(", ")
+                list_part_names().join(", ")
             ));
         }
     }
     Ok(left_out)
+}
+
+/// Why a part is left out of a search over recorded idle periods.
+fn explain_part_without_replay(name: &str) -> String {
+    if name == APST_PART {
+        return "apst: answers to a drive's I/O, in a search of its own (--drive NAME --over apst)"
+            .to_owned();
+    }
+    format!("{name}: {NOT_ON_RECORDINGS}")
 }
 
 /// Names whose keys hold together: `apst[a=1`, `b=2]` is one name that was split at its comma.
@@ -469,15 +557,16 @@ fn join_policies_split_at_commas(over: &[String]) -> Vec<String> {
     names
 }
 
+/// Whether a text names a frequency driver together with a preference.
+fn is_driver_with_preference(text: &str) -> bool {
+    text.parse::<PolicySpec>().is_ok_and(|policy| {
+        policy.kind() == Kind::Frequency && policy.given_keys().any(|(key, _)| key == "epp")
+    })
+}
+
 /// The name of the dimension to which a policy belongs; `None`: the policy is not searched.
 fn dimension_of_policy(policy: &PolicySpec) -> Option<&'static str> {
-    let own = policy.mechanism().name;
-    match policy.kind() {
-        Kind::Idle => Some("idle"),
-        Kind::Frequency => Some("frequency"),
-        Kind::FrequencyLimits => Some("frequency-limits"),
-        _ => NAMES.into_iter().find(|name| *name == own),
-    }
+    SearchedPart::find_for_kind(policy.kind()).map(|part| part.name)
 }
 
 fn is_policy_with_keys_in_dimension(text: &str, name: &str) -> bool {
@@ -486,8 +575,13 @@ fn is_policy_with_keys_in_dimension(text: &str, name: &str) -> bool {
 }
 
 /// Policies of a mechanism that `over` names: all of them, single ones, and those that are given with keys.
-fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -> Vec<String> {
-    let policies = candidate_policies_of_mechanism(machine, name);
+fn named_policies_of_mechanism(
+    hardware: &SearchedHardware,
+    over: &[String],
+    name: &str,
+) -> Vec<String> {
+    let part = find_searched_part(name);
+    let policies = part.map_or_else(Vec::new, |part| part.policy_texts(hardware));
     let with_keys = over
         .iter()
         .filter(|text| is_policy_with_keys_in_dimension(text, name))
@@ -498,169 +592,17 @@ fn named_policies_of_mechanism(machine: &Machine, over: &[String], name: &str) -
     let is_named = |text: &String| {
         text.parse::<PolicySpec>().is_ok_and(|policy| {
             let policy_name = policy.mechanism().name;
-            !NAMES.contains(&policy_name) && over.iter().any(|wanted| wanted == policy_name)
+            !is_part_name(policy_name) && over.iter().any(|wanted| wanted == policy_name)
         })
     };
     let single = policies.into_iter().filter(is_named);
     single.chain(with_keys).collect()
 }
 
-/// Policies for a mechanism as text; the machine refuses some later.
-fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
-    match name {
-        "idle" => to_owned_strings(&["menu", "teo", "ladder", "haltpoll"]),
-        "frequency" => frequency_policy_texts(),
-        "epp" => PREFERENCES
-            .map(|value| format!("epp[value={value}]"))
-            .to_vec(),
-        "hwp-boost" => to_owned_strings(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
-        "c1-demotion" => to_owned_strings(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
-        "io_uring" => to_owned_strings(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
-        "read-ahead" => [0_u32, 32, 128, 512, 2048, 8192]
-            .map(|kib| format!("read-ahead[kb={kib}]"))
-            .to_vec(),
-        "poll" => to_owned_strings(&[
-            "poll[rule=first]",
-            "poll[request_us=20]",
-            "poll[request_us=100]",
-        ]),
-        "idle-states" => idle_states_usable_as_limits(machine)
-            .iter()
-            .map(|state| format!("idle-states[ceiling={}]", state.name))
-            .collect(),
-        "cpu-latency" => idle_states_usable_as_limits(machine)
-            .iter()
-            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
-            .collect(),
-        "psd" => psd_policy_texts(machine),
-        "frequency-limits" => frequency_limit_texts(machine),
-        "apst" => apst_policy_texts(),
-        _ => Vec::new(),
-    }
-}
-
-/// Texts of governors and drivers.
-fn frequency_policy_texts() -> Vec<String> {
-    let mut texts = to_owned_strings(&[
-        "schedutil",
-        "schedutil[iowait_boost=off]",
-        "performance",
-        "powersave",
-        "ondemand",
-        "intel_pstate",
-        "intel_pstate-hwp",
-        "amd-pstate",
-        "amd-pstate[governor=powersave]",
-    ]);
-    texts.extend(driver_with_preference_texts());
-    texts
-}
-
-/// Texts of drivers that leave the frequency to the hardware, with each preference other than their own.
-fn driver_with_preference_texts() -> Vec<String> {
-    let others = PREFERENCES
-        .iter()
-        .filter(|value| **value != "balance_performance");
-    let pairs = others.flat_map(|value| {
-        [
-            format!("intel_pstate-hwp[epp={value}]"),
-            format!("amd-pstate[governor=powersave,epp={value}]"),
-        ]
-    });
-    pairs.collect()
-}
-
-fn to_owned_strings(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
-}
-
-/// Texts of lease policies by length, under the daemon's own ceiling and under each state up to the last but one. The leases
-/// are the daemon's: no released kernel has those of the patch. All begin with the I/O of a burst that the daemon begins with.
-fn psd_policy_texts(machine: &Machine) -> Vec<String> {
-    let mut texts = Vec::new();
-    for timeout in LEASES {
-        texts.push(format!("psd[timeout={timeout},rule=daemon]"));
-        for state in idle_states_usable_as_limits(machine) {
-            let ceiling = exit_latency_us_rounded_up(&state);
-            texts.push(format!(
-                "psd[timeout={timeout},ceiling={ceiling}us,rule=daemon]"
-            ));
-        }
-    }
-    texts
-}
-
-/// Texts of frequency limits: upper limits at the highest frequency without turbo and at steps of the table, and lower limits
-/// at some of these steps.
-fn frequency_limit_texts(machine: &Machine) -> Vec<String> {
-    let clusters = machine.cluster.iter();
-    let base = clusters
-        .clone()
-        .map(|cluster| Kilohertz((cluster.base_mhz.value * 1e3) as u32));
-    let mut all: Vec<Kilohertz> = clusters.flat_map(Cluster::frequencies).collect();
-    all.sort_unstable();
-    all.dedup();
-    let at_share = |share: f64| {
-        all.get(((all.len().max(1) - 1) as f64 * share) as usize)
-            .copied()
-    };
-    let mut upper: Vec<Kilohertz> = [0.2, 0.4, 0.6, 0.8]
-        .into_iter()
-        .filter_map(at_share)
-        .collect();
-    upper.extend(base.filter(|base| base.0 > 0));
-    upper.sort_unstable();
-    upper.dedup();
-    let lower: Vec<Kilohertz> = [0.4, 0.7].into_iter().filter_map(at_share).collect();
-    let upper_limits = upper
-        .iter()
-        .map(|khz| format!("frequency[max={}]", megahertz(*khz)));
-    let lower_limits = lower
-        .iter()
-        .map(|khz| format!("frequency[min={}]", megahertz(*khz)));
-    upper_limits.chain(lower_limits).collect()
-}
-
-/// A frequency in MHz, with as many decimals as it has.
-fn megahertz(frequency: Kilohertz) -> String {
-    format!("{}MHz", f64::from(frequency.0) / 1000.0)
-}
-
-/// Texts of APST policies: timeouts on a log scale, both rules, and none.
-fn apst_policy_texts() -> Vec<String> {
-    let mut texts = vec![
-        "apst".to_owned(),
-        "apst[rule=legacy]".to_owned(),
-        "apst[max_latency_us=0]".to_owned(),
-    ];
-    for primary in [10, 30, 100, 300, 1000] {
-        for secondary in [500, 2000, LONGEST_TIMEOUT_MS] {
-            texts.push(format!(
-                "apst[primary_timeout_ms={primary},secondary_timeout_ms={secondary}]"
-            ));
-        }
-    }
-    texts
-}
-
-/// Idle states that serve as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
-fn idle_states_usable_as_limits(machine: &Machine) -> Vec<IdleState> {
-    let mut found: Vec<IdleState> = Vec::new();
-    for cluster in &machine.cluster {
-        let Ok(states) = machine.declared_idle_states_on_cluster(cluster) else {
-            continue;
-        };
-        let count = states.len().saturating_sub(1);
-        found.extend(states.iter().take(count).cloned());
-    }
-    found.sort_by_key(|state| state.exit_latency);
-    found.dedup_by_key(|state| exit_latency_us_rounded_up(state));
-    found
-}
-
-/// Exit latency in whole microseconds, rounded up, so that the state itself is allowed.
-fn exit_latency_us_rounded_up(state: &IdleState) -> u64 {
-    state.exit_latency.0.div_ceil(1000)
+/// Names that `--over` takes.
+fn list_part_names() -> Vec<&'static str> {
+    let parts = SEARCHED_PARTS.iter().map(|part| part.name);
+    parts.chain([PROFILES_PART]).collect()
 }
 
 #[cfg(test)]

@@ -41,7 +41,12 @@ pub(crate) fn search_and_print_best_policy_set(
     args.page.check(&args.keep, args.force)?;
     let loads = parse_load_arguments(&args.loads)?;
     let is_recorded = recorded::are_loads_recordings(&loads)?;
-    let default_metric = if is_recorded { "drive_mw" } else { "mean_mw" };
+    let searches_drive = is_recorded && recorded::searches_tables_of_drive(args);
+    let default_metric = if searches_drive {
+        "drive_mw"
+    } else {
+        "mean_mw"
+    };
     let minimised = args.minimise.as_deref().unwrap_or(default_metric);
     let (metric, goal) = match args.maximise.as_deref() {
         Some(maximised) => (maximised, Goal::Maximise),
@@ -64,6 +69,10 @@ pub(crate) fn search_and_print_best_policy_set(
             "--on live and --results run the load itself, and a recording cannot be run; extract a job from it \
              (`wakepath workload extract`)"
         );
+        if !searches_drive {
+            let (subject, searched) = recorded::search_idle_policies(args, &loads, &mut request)?;
+            return print_answer(args, &request, &subject, &searched, None, out);
+        }
         let drive = recorded::find_drive(args)?;
         let (daily, recordings): (Vec<_>, Vec<_>) =
             recorded::read_recordings(args, &loads)?.into_iter().unzip();
@@ -86,7 +95,7 @@ pub(crate) fn search_and_print_best_policy_set(
         }
         return print_answer(args, &request, &machine.name, &searched, None, out);
     }
-    let measurement = Measurement::plan_for_best_sets(args, &loads, &request, &searched.answer)?;
+    let measurement = Measurement::plan_for_best_sets(args, &loads, &request, &searched)?;
     if args.measure.dry_run {
         return measurement.print_plan(out);
     }
@@ -95,6 +104,7 @@ pub(crate) fn search_and_print_best_policy_set(
         answer,
         sensitivity: None,
         further: Vec::new(),
+        measured_only: Vec::new(),
     };
     let subject = "this machine, measured";
     let request = measurement.measured_request();
@@ -124,6 +134,7 @@ fn print_answer(
         answer,
         sensitivity,
         further,
+        measured_only: _,
     } = searched;
     for name in &answer.left_out {
         note!("left out: {name}");

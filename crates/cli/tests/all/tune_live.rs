@@ -129,6 +129,56 @@ fn a_dry_run_names_what_would_be_measured_and_measures_nothing() {
     assert!(!folder.path().join("data").exists());
 }
 
+/// No simulation answers to ASPM: each policy that is not in force goes with the best predicted set.
+#[test]
+fn what_cannot_be_simulated_is_measured() {
+    if !has_fio("what_cannot_be_simulated_is_measured") {
+        return;
+    }
+    let folder = folder();
+    let job = job(folder.path());
+    let machine = copy_of_laptop();
+    let file = machine
+        .path()
+        .join("sys/module/pcie_aspm/parameters/policy");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "[default] performance powersave powersupersave\n").unwrap();
+    let root = machine.path().to_str().unwrap();
+    let tune = |more: &[&str]| {
+        let asked = ["tune", &job, "--machine", "rk3399", "--seconds", "300ms"];
+        let over = [
+            "--over",
+            "aspm",
+            "--minimise",
+            "p99_us",
+            "--budget",
+            "1000000",
+        ];
+        wakepath(&[&asked[..], &over, more].concat())
+    };
+    let live = [
+        "--on",
+        "live",
+        "--root",
+        root,
+        "--dry-run",
+        "--format",
+        "json",
+    ];
+    let planned = json(&tune(&live).success());
+    let sets = planned["sets"].as_array().unwrap();
+    let wanted = ["performance", "powersave", "powersupersave"];
+    let texts: Vec<String> = wanted
+        .iter()
+        .map(|policy| format!("aspm[policy={policy}]"))
+        .collect();
+    assert_eq!(*sets, texts, "{planned}");
+    fails_with(
+        tune(&["--no-sensitivity"]),
+        &["nothing to choose from: aspm: cannot be simulated; --on live measures it"],
+    );
+}
+
 /// Each CPU's limit for a resumed device, which holds what a limit on exit latencies writes.
 fn limits() -> Vec<String> {
     let mut limits = Vec::new();

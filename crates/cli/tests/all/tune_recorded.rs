@@ -157,6 +157,123 @@ fn a_recording_with_hardly_a_wake_up_gives_no_answer() {
     assert!(told.contains("too few for a percentile"), "{told}");
 }
 
+/// A simulated job on a machine with figures of power, as a recording with its idle periods.
+fn recording_of_idle_periods(folder: &Path) -> PathBuf {
+    let path = folder.join("waits.parquet");
+    let job = repository().join("workloads/iowait-rk3399.fio");
+    wakepath(&[
+        "sim",
+        job.to_str().unwrap(),
+        "--machine",
+        "rk3399",
+        "--policy",
+        "menu",
+        "--seconds",
+        "500ms",
+        "--record",
+        path.to_str().unwrap(),
+    ])
+    .success();
+    path
+}
+
+fn metric_of_load(finalist: &Value, name: &str) -> f64 {
+    let metrics = finalist["loads"][0]["metrics"].as_array().unwrap();
+    let found = metrics.iter().find(|metric| metric[0] == name);
+    found.unwrap_or_else(|| panic!("{name}: {finalist}"))[1]
+        .as_f64()
+        .unwrap()
+}
+
+#[test]
+fn tune_finds_what_idle_cpus_should_be_told_for_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording_of_idle_periods(folder.path());
+    let load = format!("{}=8h", path.to_str().unwrap());
+    let over = "idle,cpu-latency,psd,apst,frequency";
+    let tune = |more: &[&str]| {
+        let arguments = ["tune", &load, "--machine", "rk3399", "--over", over];
+        wakepath(&[&arguments[..], more].concat())
+    };
+    let keep = ["--keep", "added_us_per_wake < 20", "--format", "json"];
+    let asked = tune(&keep).success();
+    let told = String::from_utf8_lossy(&asked.get_output().stderr).into_owned();
+    assert!(
+        told.contains("left out: frequency: does not act on a recording"),
+        "{told}"
+    );
+    assert!(
+        told.contains("left out: apst: answers to a drive's I/O"),
+        "{told}"
+    );
+    let answer = json(&asked);
+    assert_eq!(answer["origin"], "recorded_idle");
+    assert_eq!(answer["is_exhaustive"], true, "{told}");
+    assert_eq!(answer["repeats"], 20);
+    assert!(
+        told.contains("(in force) stands for menu@6.12, since the recording"),
+        "{told}"
+    );
+    let (best, in_force) = (&answer["best"], &answer["in_force"]);
+    assert_eq!(in_force["conditions"][0]["is_kept"], false, "{answer}");
+    assert_eq!(best["conditions"][0]["is_kept"], true, "{answer}");
+    assert!(metric_of_load(best, "added_us_per_wake") < 20.0);
+    // The same set by `wakepath replay` has the same power, as a mean over the same blocks.
+    let set = best["set"].as_str().unwrap();
+    let replay = [
+        "replay",
+        path.to_str().unwrap(),
+        "--machine",
+        "rk3399",
+        "--ran",
+        "menu@6.12",
+    ];
+    let given = ["--policy", set, "--blocks", "20", "--format", "json"];
+    let replayed = json(&wakepath(&[&replay[..], &given].concat()).success());
+    let rows = replayed["intervals"]["rows"].as_array().unwrap();
+    let power = rows
+        .iter()
+        .find(|row| row["governor"].as_str().unwrap() != "recorded" && row["metric"] == "mean_mw");
+    let expected = power.unwrap()["mean"].as_f64().unwrap();
+    let found = metric_of_load(best, "mean_mw");
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    tune(&keep[..2])
+        .success()
+        .stdout(predicate::str::contains("sets on recorded idle periods"))
+        .stdout(predicate::str::contains("--budget").not())
+        .stdout(predicate::str::contains("A day in force").not());
+    let again = json(&tune(&[&keep[..], &["--jobs", "1"]].concat()).success());
+    assert_eq!(again["best"], answer["best"]);
+}
+
+#[test]
+fn what_recorded_idle_periods_cannot_answer_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording_of_idle_periods(folder.path());
+    let load = path.to_str().unwrap();
+    let over = ["--over", "idle"];
+    let tune = |more: &[&str]| wakepath(&[&["tune", load], &over[..], more].concat());
+    fails_with(
+        tune(&[]),
+        &["mean_mw has no value for waits", "added_us_per_io"],
+    );
+    fails_with(
+        tune(&["--machine", "hybrid-i7-1260p"]),
+        &[
+            "is of another machine than hybrid-i7-1260p",
+            "leave --machine out",
+        ],
+    );
+    fails_with(
+        tune(&["--machine", "rk3399", "--price", "0.3"]),
+        &["--price and --battery-wh need the power of a whole day"],
+    );
+    fails_with(
+        wakepath(&["tune", load, "--over", "frequency,read-ahead"]),
+        &["nothing to choose from: frequency: does not act on a recording"],
+    );
+}
+
 #[test]
 fn what_a_recording_cannot_answer_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -133,6 +133,7 @@ pub(crate) fn space(dimensions: &[(&'static str, &[&str])]) -> Space {
         profiles: Vec::new(),
         left_out: Vec::new(),
         first: Vec::new(),
+        measured_only: Vec::new(),
     }
 }
 

@@ -151,6 +151,37 @@ fn a_figure_without_effect_never_changes_the_answer() {
     assert!(changing.all(|figure| figure.figure != write));
 }
 
+/// Short runs of all figures, and whole runs of those that come near, find what whole runs of all find.
+#[test]
+fn short_runs_screen_every_figure_and_miss_no_change() {
+    let mut load = reads();
+    if let Some(Workload::Fio(file)) = &mut load.workload {
+        file.jobs[0].at_most = Some(Nanoseconds::from_millis(200));
+    }
+    let machine = Machine::find("rk3399").unwrap();
+    let mut request = request(vec![load], 2_000_000);
+    let plain = search_over(&machine, &["cpu-latency"], &request, false).unwrap();
+    let best = plain.best.unwrap();
+    let mut metrics = best.loads[0].metrics.iter();
+    let (_, latency) = metrics.find(|(name, _)| name == "mean_us").unwrap();
+    let limit = format!("mean_us < {}", latency * 1.02);
+    request.conditions = vec![limit.parse::<LoadCondition>().unwrap()];
+    let answer = search_over(&machine, &["cpu-latency"], &request, false).unwrap();
+    let whole = vary(&request, &answer, 10_000_000);
+    let short = vary(&request, &answer, whole.simulated * 3 / 4);
+    assert_eq!((whole.shortened, short.shortened), (1, 4));
+    assert!(short.not_reached.is_empty(), "{:?}", short.not_reached);
+    assert_eq!(short.figures.len(), whole.figures.len());
+    let names = |varied: &Sensitivity| -> Vec<String> {
+        let changing = varied.figures_that_change_answer();
+        changing.map(|figure| figure.figure.clone()).collect()
+    };
+    assert!(!names(&whole).is_empty());
+    assert_eq!(names(&short), names(&whole));
+    let screened = short.figures.iter().filter(|figure| figure.by_short_runs);
+    assert!(screened.count() * 2 > short.figures.len());
+}
+
 #[test]
 fn figures_beyond_the_requests_allowed_are_named() {
     let request = request(vec![reads()], 700_000);

@@ -23,10 +23,11 @@ Examples:
   wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --minimise mean_mw --keep 'p99_us <= +5%'
   wakepath tune db.fio=6h backup.fio=1h --machine here --keep 'p99_us(db) < 150' --over idle,psd,cpu-latency
   wakepath tune --drive sn530 day.parquet=10h --over apst --keep 'drive_wake_p99_us < 5000'
+  wakepath tune day.parquet --over idle,psd,cpu-latency --minimise added_us_per_io
   sudo wakepath tune db.fio --minimise p99_us --over cpu-latency,idle --on live --results measured
   wakepath tune db.fio --machine rk3399 --minimise p99_us --keep 'mean_mw <= +3%' --budget 400000")]
 pub(crate) struct Args {
-    /// fio job files, rt-app files (*.json) and block traces, or recordings with --drive, each with its hours per day; what is left of the
+    /// fio job files, rt-app files (*.json) and block traces, or recordings, each with its hours per day; what is left of the
     /// day is rest. Loads without hours share what is left of the day.
     #[arg(required = true, value_name = "FILE[=HOURSh]")]
     pub(super) loads: Vec<String>,
@@ -50,8 +51,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONDITION")]
     pub(super) keep: Vec<LoadCondition>,
     /// What may be changed: idle, idle-states, psd, cpu-latency, poll, c1-demotion, frequency, frequency-limits, epp,
-    /// hwp-boost, apst, read-ahead, io_uring, profiles; or single policies such as teo [default: all but idle-states, poll,
-    /// c1-demotion, read-ahead and io_uring].
+    /// hwp-boost, apst, profiles, read-ahead, io_uring, turbo, irq-affinity; only by --on live: rq-affinity, aspm. Or single
+    /// policies such as teo. Recordings take idle, cpu-latency and psd, or apst with --drive [default: idle, psd, cpu-latency,
+    /// frequency, frequency-limits, epp, hwp-boost, apst, profiles; of recordings apst].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) over: Vec<String>,
     /// How much to simulate: a time such as 10m, which is turned into requests once and printed, or a number of requests, which
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     pub(super) kernel: Option<KernelVersion>,
     /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
-    /// takes up to half as many requests again.
+    /// takes up to half as many requests again: all by short runs, and by whole runs where the answer may change.
     #[arg(long)]
     pub(super) no_sensitivity: bool,
     #[command(flatten)]

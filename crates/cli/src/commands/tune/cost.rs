@@ -74,6 +74,14 @@ impl CostArgs {
         let metric = match answer.origin {
             AnswerOrigin::Simulation => "mean_mw",
             AnswerOrigin::Recording => "drive_mw",
+            AnswerOrigin::RecordedIdle => {
+                anyhow::ensure!(
+                    !self.is_cost_asked_for(),
+                    "--price and --battery-wh need the power of a whole day, and a recording has that of its idle CPUs; \
+                     leave them out, or extract a job (`wakepath workload extract`)"
+                );
+                return Ok(None);
+            }
             AnswerOrigin::Measurement => "package_mw",
         };
         let Some(in_force) = self.daily_cost_if_power_known(metric, &answer.in_force, loads) else {

@@ -4,11 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
+use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::{ResultReader, RunOrigin, RunRecord};
+use wakepath_settings::policy::{Targets, resolve_to_settings};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run;
 use wakepath_study::run::live::measures_package_power;
+use wakepath_system::System;
+use wakepath_system::setting::have_same_meaning;
 use wakepath_tune::{
     Finalist, LoadArgument, LoadRuns, MeasuredSet, SearchAnswer, SearchRequest, Trial, UNCHANGED,
     compare_prediction_with_measurement, decide_by_measurements, leaves_hours_of_rest,
@@ -17,6 +21,7 @@ use wakepath_tune::{
 
 use super::arguments::{Args, DecidedOn, MeasureArgs};
 use super::finalist_study::{REST, RunsOfStudy, make_backend, run_plan_into_folder, study_text};
+use super::simulated::Searched;
 use super::tables::PredictionReport;
 use crate::messages::{note, tell};
 use crate::output::{self, Format, Screen, count_with_noun};
@@ -53,11 +58,38 @@ pub(super) fn check_request_can_be_measured(
     Ok(())
 }
 
+/// A set to measure.
+#[derive(Clone)]
+struct MeasuredChoice {
+    set: String,
+    /// Number of mechanisms that the set changes.
+    changes: usize,
+}
+
+impl MeasuredChoice {
+    fn from_finalist(finalist: &Finalist) -> Self {
+        Self {
+            set: finalist.set.clone(),
+            changes: finalist.changes,
+        }
+    }
+
+    /// The set with one more policy; `None` where both contradict each other.
+    fn with_policy(&self, policy: &PolicySpec) -> Option<Self> {
+        let own = self.set.parse::<PolicySet>().ok()?;
+        let both = own.with_policy(policy.clone()).ok()?;
+        Some(Self {
+            set: both.to_string(),
+            changes: self.changes + 1,
+        })
+    }
+}
+
 /// A measurement, planned and checked.
 pub(super) struct Measurement<'a> {
     args: &'a Args,
     request: SearchRequest,
-    sets: Vec<&'a Finalist>,
+    sets: Vec<MeasuredChoice>,
     plan: Plan,
     left_out: Vec<String>,
 }
@@ -71,18 +103,36 @@ impl<'a> Measurement<'a> {
         args: &'a Args,
         loads: &[LoadArgument],
         request: &SearchRequest,
-        predicted: &'a SearchAnswer,
+        searched: &Searched,
     ) -> anyhow::Result<Self> {
-        let measured =
-            request_with_measured_metrics(request, measures_package_power(&args.measure.system()))?;
-        let (mut sets, mut left_out): (Vec<&Finalist>, Vec<String>) = (Vec::new(), Vec::new());
-        for finalist in list_sets_worth_measuring(predicted) {
+        let system = args.measure.system();
+        let measured = request_with_measured_metrics(request, measures_package_power(&system))?;
+        let (mut sets, mut left_out): (Vec<MeasuredChoice>, Vec<String>) = (Vec::new(), Vec::new());
+        for finalist in list_sets_worth_measuring(&searched.answer) {
             if sets.len() >= args.measure.measured_sets as usize {
                 break;
             }
-            match plan_sets(args, loads, &measured, &[finalist]) {
-                Ok(_) => sets.push(finalist),
-                Err(why) => left_out.push(format!("{}: {why}", finalist.set)),
+            let choice = MeasuredChoice::from_finalist(finalist);
+            match plan_sets(args, loads, &measured, std::slice::from_ref(&choice)) {
+                Ok(_) => sets.push(choice),
+                Err(why) => left_out.push(format!("{}: {why}", choice.set)),
+            }
+        }
+        // No simulation answers to these policies, so each goes with the best predicted set.
+        let best = sets.first().cloned().unwrap_or_else(|| MeasuredChoice {
+            set: UNCHANGED.to_owned(),
+            changes: 0,
+        });
+        for policy in &searched.measured_only {
+            if is_in_force(&system, policy) {
+                continue;
+            }
+            let Some(choice) = best.with_policy(policy) else {
+                continue;
+            };
+            match plan_sets(args, loads, &measured, std::slice::from_ref(&choice)) {
+                Ok(_) => sets.push(choice),
+                Err(why) => left_out.push(format!("{policy}: {why}")),
             }
         }
         // Without sets, the unchanged policies alone show faults in the loads.
@@ -203,6 +253,18 @@ impl<'a> Measurement<'a> {
     }
 }
 
+/// Whether a machine's settings are those of a policy already.
+fn is_in_force(system: &System, policy: &PolicySpec) -> bool {
+    let set = PolicySet::new([policy.clone()]).ok();
+    let wanted = set.and_then(|set| resolve_to_settings(system, &set, &Targets::default()).ok());
+    wanted.is_some_and(|wanted| {
+        wanted.values.iter().all(|(key, value)| {
+            let found = system.read_setting(key);
+            found.is_ok_and(|found| have_same_meaning(key.setting, &found, value))
+        })
+    })
+}
+
 /// Runs for a load under a policy, by repeat.
 fn runs_of_cell(runs: &[RunRecord], policy: &str, load: &str) -> LoadRuns {
     let mut found: Vec<&RunRecord> = runs
@@ -236,7 +298,7 @@ fn plan_sets(
     args: &Args,
     loads: &[LoadArgument],
     request: &SearchRequest,
-    sets: &[&Finalist],
+    sets: &[MeasuredChoice],
 ) -> anyhow::Result<Plan> {
     let runs = RunsOfStudy {
         target: RunOrigin::Live,

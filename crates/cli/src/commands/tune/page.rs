@@ -159,6 +159,9 @@ fn compose_page(
                     "This is a prediction by simulation. Measure the answer before you keep it."
                 }
                 AnswerOrigin::Measurement => "Measured on this machine. A simulated search chose the sets.",
+                AnswerOrigin::RecordedIdle => {
+                    "This is a prediction: recorded idle periods under other governors. Measure the answer before you keep it."
+                }
                 AnswerOrigin::Recording => {
                     "This is a prediction: recorded I/O on a modelled drive. Measure the answer before you keep it."
                 }

@@ -38,7 +38,7 @@ pub(super) fn compose_command(
         push_option("--kernel", kernel.to_string());
     }
     // The budget of a recording follows from its tables.
-    if origin != AnswerOrigin::Recording {
+    if !matches!(origin, AnswerOrigin::Recording | AnswerOrigin::RecordedIdle) {
         push_option("--budget", request.budget.to_string());
     }
     push_option("--seed", args.seed.to_string());

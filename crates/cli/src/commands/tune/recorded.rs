@@ -1,12 +1,12 @@
-//! Recordings as loads: power state tables for a drive under recorded I/O.
+//! Recordings as loads: power state tables for a drive under recorded I/O, and idle policies for recorded idle periods.
 
 use anyhow::{Context, bail, ensure};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_study::run::drive_io::DriveIo;
 use wakepath_trace::recording::is_recording_file;
 use wakepath_tune::{
-    DailyLoad, DriveReplay, LoadArgument, SearchRequest, Space, leaves_hours_of_rest,
-    search_best_policy_set,
+    DailyLoad, DriveReplay, IdleReplay, LoadArgument, RecordedIdle, SearchRequest, Space,
+    leaves_hours_of_rest, search_best_policy_set,
 };
 
 use super::arguments::Args;
@@ -44,7 +44,8 @@ pub(super) fn find_drive(args: &Args) -> anyhow::Result<DriveModel> {
         }
         (None, None) => bail!(
             "a recording says when a drive was busy, not which drive to model; give --drive NAME, as `wakepath drive list` \
-             prints them"
+             prints them; \
+             --over idle,psd,cpu-latency searches the idle policies instead"
         ),
     };
     if let Some(text) = &drive.note {
@@ -53,11 +54,66 @@ pub(super) fn find_drive(args: &Args) -> anyhow::Result<DriveModel> {
     Ok(drive)
 }
 
-/// Reads the recordings as loads with their hours.
-pub(super) fn read_recordings(
+/// Whether recordings are searched for a drive's tables, rather than for what their idle CPUs are told.
+pub(super) fn searches_tables_of_drive(args: &Args) -> bool {
+    let names_apst_only = args.over.iter().all(|name| name.starts_with("apst"));
+    args.drive.is_some() || args.device.is_some() || names_apst_only
+}
+
+/// Hours of a day.
+const DAY_HOURS: f64 = 24.0;
+
+/// Replays the recordings' idle periods under every set of the space, and returns what was recorded in words, with the answer.
+pub(super) fn search_idle_policies(
     args: &Args,
     loads: &[LoadArgument],
-) -> anyhow::Result<Vec<(DailyLoad, DriveIo)>> {
+    request: &mut SearchRequest,
+) -> anyhow::Result<(String, Searched)> {
+    refuse_options_of_simulations(args)?;
+    let hours = LoadArgument::share_hours_of_day(loads);
+    let all_hours: f64 = hours.iter().sum();
+    let mut recordings = Vec::new();
+    for (load, hours) in loads.iter().zip(hours) {
+        let recording = RecordedIdle::read(&load.path, args.machine.as_deref(), args.kernel)?;
+        for doubt in &recording.doubts {
+            warning!("{}: {doubt}", load.path.display());
+        }
+        recordings.push(recording);
+        // A rest that nobody recorded has no idle periods to replay: the recordings stand for the day.
+        request.loads.push(DailyLoad {
+            name: load.name(),
+            workload: None,
+            hours: hours * DAY_HOURS / all_hours,
+        });
+    }
+    let first = recordings.first().context("no recording")?;
+    let space = Space::for_recorded_idle(&first.hardware, &args.over, |set| {
+        first.check_set_and_resolve(set)
+    })?;
+    let why = if first.is_governor_assumed {
+        "since the recording does not say which governor ran"
+    } else {
+        "which ran and is replayed like the others"
+    };
+    note!("(in force) stands for {}, {why}", first.governor);
+    let subject = match &args.machine {
+        Some(machine) => format!("the recording, with figures of {machine}"),
+        None => "the recording".to_owned(),
+    };
+    let searched = waiting::run_with_progress(args.jobs, 0, "sets", |_, cancelled| {
+        let replay = IdleReplay::new(&recordings, cancelled);
+        request.budget = replay.budget_for_every_set(&space);
+        Ok(Searched {
+            answer: search_best_policy_set(&space, request, &replay)?,
+            sensitivity: None,
+            further: Vec::new(),
+            measured_only: Vec::new(),
+        })
+    })?;
+    Ok((subject, searched))
+}
+
+fn refuse_options_of_simulations(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.seconds.is_none(),
         "--seconds limits simulated jobs; a recording is replayed whole"
@@ -66,6 +122,15 @@ pub(super) fn read_recordings(
         args.page.requests_no_slider(),
         "--slider searches for further limits by simulation; leave it out with a recording"
     );
+    Ok(())
+}
+
+/// Reads the recordings as loads with their hours.
+pub(super) fn read_recordings(
+    args: &Args,
+    loads: &[LoadArgument],
+) -> anyhow::Result<Vec<(DailyLoad, DriveIo)>> {
+    refuse_options_of_simulations(args)?;
     let hours = LoadArgument::share_hours_of_day(loads);
     loads
         .iter()
@@ -109,6 +174,7 @@ pub(super) fn search_tables(
             answer,
             sensitivity: None,
             further: Vec::new(),
+            measured_only: Vec::new(),
         })
     })
 }

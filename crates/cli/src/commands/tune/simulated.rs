@@ -7,7 +7,7 @@ use anyhow::bail;
 use wakepath_doctor::{EarlierCalibration, examine_machine};
 use wakepath_fleet::is_capture;
 use wakepath_hardware::Machine;
-use wakepath_policies::PolicySet;
+use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::{Root, System};
 use wakepath_tune::{
     Budget, Effort, Evaluator, SearchAnswer, SearchRequest, Sensitivity, Simulation, Space,
@@ -28,6 +28,8 @@ pub(super) struct Searched {
     pub(super) sensitivity: Option<Sensitivity>,
     /// Answers for the further limits of a page's slider.
     pub(super) further: Vec<AnswerForLimit>,
+    /// Policies that were asked for and that only a measurement can judge.
+    pub(super) measured_only: Vec<PolicySpec>,
 }
 
 /// Requests for the variation of assumed figures, as a share of the search's budget.
@@ -68,6 +70,9 @@ pub(super) fn set_budget_and_search(
         let mut space = Space::new(machine, &args.over, |set| {
             simulation.policies_in_force_under(set)
         })?;
+        if args.measure.on == DecidedOn::Sim {
+            space.check_something_can_be_simulated()?;
+        }
         space.try_sets_first(&fixes);
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
@@ -94,6 +99,7 @@ pub(super) fn set_budget_and_search(
                 answer,
                 sensitivity: None,
                 further,
+                measured_only: space.measured_only,
             });
         }
         let most_requests = (request.budget.0 as f64 * SENSITIVITY_SHARE) as u64;
@@ -103,6 +109,7 @@ pub(super) fn set_budget_and_search(
             answer,
             sensitivity,
             further,
+            measured_only: space.measured_only,
         })
     })
 }

@@ -14,7 +14,9 @@ use super::steps::StepsIntoForce;
 use crate::output::{self, Screen, count_with_noun};
 
 /// Metrics shown for each load beside the objective, where the load has them.
-const SHOWN_IN_EACH_LOAD: [&str; 8] = [
+const SHOWN_IN_EACH_LOAD: [&str; 10] = [
+    "added_us_per_io",
+    "added_us_per_wake",
     "commits_per_s",
     "sync_p99_us",
     "package_mw",
@@ -333,12 +335,20 @@ pub(super) fn sensitivity_table(sensitivity: &Sensitivity) -> Option<TitledTable
     })
 }
 
-/// Sentences beside the table of assumed figures: that none changes the answer, and how many were not varied.
+/// Sentences beside the table of assumed figures: whether any changes the answer, how they were varied, and how many were not.
 pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     let varied = count_with_noun(sensitivity.figures.len() as u64, "assumed figure");
     let is_robust = sensitivity.figures_that_change_answer().next().is_none();
     let robust =
         is_robust.then(|| format!("None of {varied} changes the answer at an end of its range."));
+    let figures = sensitivity.figures.iter();
+    let short = figures.filter(|figure| figure.by_short_runs).count() as u64;
+    let by_runs = (short > 0 && sensitivity.shortened > 1).then(|| {
+        format!(
+            "{short} of them varied by runs of 1/{} of the time, which came nowhere near a change; the others by whole runs.",
+            sensitivity.shortened
+        )
+    });
     let left = sensitivity.not_reached.len() as u64;
     let not_reached = (left > 0).then(|| {
         format!(
@@ -346,7 +356,8 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
             count_with_noun(left, "more assumed figure")
         )
     });
-    robust.into_iter().chain(not_reached).collect()
+    let all = [robust, by_runs, not_reached];
+    all.into_iter().flatten().collect()
 }
 
 /// Writes which assumed figures would change the answer.
@@ -400,6 +411,15 @@ pub(super) fn effort_sentence(request: &SearchRequest, answer: &SearchAnswer) ->
              it does not wait for a slower drive.",
             answer.tried,
             count_with_noun(answer.space as u64, "table"),
+            answer.repeats
+        );
+    }
+    if answer.origin == AnswerOrigin::RecordedIdle {
+        return format!(
+            "Replayed {} of {} on recorded idle periods. {} blocks of time give the intervals. The load is as recorded: it \
+             does not answer to faster or slower service, and hours beyond the recordings' are left out.",
+            answer.tried,
+            count_with_noun(answer.space as u64, "set"),
             answer.repeats
         );
     }

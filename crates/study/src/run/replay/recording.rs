@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use wakepath_hardware::Machine;
+use wakepath_hardware::{IdleState, Machine};
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::latency::{CpuLatency, LatencyScope};
@@ -130,6 +130,23 @@ impl<'a> Replaying<'a> {
     /// Metadata about the recording and the recorded machine.
     pub fn recorded_metadata(&self) -> &Metadata {
         &self.recording.metadata
+    }
+
+    /// Number of events in the recording.
+    pub fn event_count(&self) -> u64 {
+        self.recording.events
+    }
+
+    /// The governor that ran, as policy sets name it, with its kernel's version; `None` if the recording does not say.
+    pub fn recorded_governor_name(&self) -> Option<&str> {
+        let governor = self.setup.recorded_governor.as_ref();
+        governor.map(|governor| governor.name.as_str())
+    }
+
+    /// The declared idle states of each group of CPUs, shallowest first.
+    pub fn declared_idle_states(&self) -> impl Iterator<Item = Vec<IdleState>> {
+        let groups = self.setup.states.iter();
+        groups.map(|group| group.declared.iter().cloned().collect())
     }
 
     /// CPU groups with equal idle states: names, and numbers of CPUs. A group without a list counts all recorded CPUs.
