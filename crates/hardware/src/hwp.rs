@@ -17,12 +17,13 @@
 //! EPP 128 the range ends below the highest frequency.
 //!
 //! ```text
-//! EPP <= 128: from  highest - (highest - lowest) x EPP / 128
+//! EPP <= 128: from  lowest + (highest - lowest) x 1, m and 0 at EPP 0, 32 and 128, m = 0.75 by default
 //! EPP >= 128: up to highest x 1, 0.63 and 0.30 at EPP 128, 192 and 255
 //! ```
 //!
 //! The shares of the highest frequency were measured on one laptop under full load (`SHARES_OF_HIGHEST`). Assumed: the
-//! line below EPP 128, whose ends and EPP 32 were measured, and that other processors take the same shares.
+//! lines below EPP 128, whose ends were measured, and that other processors take the same shares. At EPP 32 users read clocks off
+//! idle laptops that give m 0.16 to 0.84: no measurement lies between EPP 0 and 128.
 //! `docs/background/frequency.md` has the sources.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
@@ -33,6 +34,10 @@ const EPP_OF_CONSTANTS: f64 = 128.0;
 /// CPUs, at 2269 MHz where the lowest EPP of any CPU was 192, and at 954 (two cores busy) to 1200 MHz (one core) with 255
 /// (yzia2000/fake-big-little@2d232fc, medians of 7 runs).
 const SHARES_OF_HIGHEST: [(f64, f64); 3] = [(EPP_OF_CONSTANTS, 1.0), (192.0, 0.63), (255.0, 0.30)];
+/// The EPP between 0 and 128 at which the beginning of the range is given.
+const MIDDLE_EPP: f64 = 32.0;
+/// Way from the lowest to the highest frequency at which the range begins with EPP 32, where nothing else is given.
+pub const EPP32_SHARE: f64 = 0.75;
 /// Limit on the utilisation that asks for the highest frequency: beyond it a fully loaded CPU would hardly speed up at
 /// all.
 const HIGHEST_FULL_AT: f64 = 0.99;
@@ -56,24 +61,23 @@ impl Hwp {
     ///
     /// With EPP 128 it reaches the highest frequency from the share `full_at_share` on, which is above 0
     /// and below 1, and takes `full_load_ramp` to it from the lowest one under full load. `epp` is the
-    /// energy-performance preference, 0 (performance) to 255 (power).
+    /// energy-performance preference, 0 (performance) to 255 (power). With EPP 32 the range begins at `epp32_share` of the way from
+    /// the lowest to the highest frequency.
     pub fn new(
         [lowest, highest]: [Kilohertz; 2],
         full_load_ramp: Nanoseconds,
-        full_at_share: f64,
+        [full_at_share, epp32_share]: [f64; 2],
         epp: u8,
     ) -> Self {
         let [lowest, highest] = [lowest, highest].map(|f| f64::from(f.0));
         let epp = f64::from(epp);
-        let way_to_lowest = (epp / EPP_OF_CONSTANTS).min(1.0);
-        let full_at_share = full_at_share.clamp(f64::EPSILON, HIGHEST_FULL_AT);
-        let constants =
-            -(-full_at_share).ln_1p() + (highest / lowest).ln() / (full_at_share.recip() - 1.0);
+        let full_at = full_at_share.clamp(f64::EPSILON, HIGHEST_FULL_AT);
+        let constants = -(-full_at).ln_1p() + (highest / lowest).ln() / (full_at.recip() - 1.0);
         Self {
-            from: highest - (highest - lowest) * way_to_lowest,
+            from: lowest + (highest - lowest) * find_beginning_of_range(epp, epp32_share),
             up_to: (highest * share_of_highest(epp)).max(lowest),
             highest,
-            full_at: (full_at_share * epp / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
+            full_at: (full_at * epp / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
             time_constant: (full_load_ramp.0.max(1) as f64) / constants,
             share: 0.0,
         }
@@ -96,6 +100,16 @@ impl Hwp {
         };
         Kilohertz(wanted.max(self.from).min(self.up_to).round() as u32)
     }
+}
+
+/// Where the range begins on the way from the lowest frequency, 0, to the highest, 1.
+fn find_beginning_of_range(epp: f64, epp32_share: f64) -> f64 {
+    let middle = epp32_share.clamp(0.0, 1.0);
+    if epp <= MIDDLE_EPP {
+        return 1.0 - (1.0 - middle) * epp / MIDDLE_EPP;
+    }
+    let left = (EPP_OF_CONSTANTS - epp) / (EPP_OF_CONSTANTS - MIDDLE_EPP);
+    middle * left.max(0.0)
 }
 
 /// Highest frequency under full load as a share of that at EPP 128, on lines between the measured shares.
@@ -123,7 +137,7 @@ mod tests {
     const MIDDLE: Kilohertz = Kilohertz(2_000_000);
 
     fn controller(epp: u8) -> Hwp {
-        Hwp::new(RANGE, Nanoseconds::from_millis(5), 0.5, epp)
+        Hwp::new(RANGE, Nanoseconds::from_millis(5), [0.5, EPP32_SHARE], epp)
     }
 
     /// Slots of 10 us until a CPU with load `busy` runs at `wanted`.
@@ -182,12 +196,34 @@ mod tests {
         assert_eq!(full[3..], [2_457_000, 1_170_000]);
     }
 
+    /// Users read 1000 and 3000 MHz off idle laptops with EPP 32.
+    #[test]
+    fn the_range_below_the_default_goes_through_the_share_at_epp_32() {
+        fn lowest_request(epp: u8, share: f64) -> u32 {
+            let hwp = Hwp::new(RANGE, Nanoseconds::from_millis(5), [0.5, share], epp);
+            hwp.desired_frequency().0
+        }
+        assert_eq!(lowest_request(32, 0.16), 800_000 + 496_000);
+        assert_eq!(lowest_request(32, 0.84), 800_000 + 2_604_000);
+        for share in [0.0, 0.16, EPP32_SHARE, 1.0] {
+            assert_eq!(
+                (lowest_request(0, share), lowest_request(128, share)),
+                (HIGHEST.0, LOWEST.0)
+            );
+            let all: Vec<u32> = (0..=128).map(|epp| lowest_request(epp, share)).collect();
+            assert!(all.is_sorted_by(|a, b| a >= b), "{share}: {all:?}");
+        }
+        // By default one line.
+        assert_eq!(lowest_request(64, EPP32_SHARE), 2_350_000);
+        assert_eq!(lowest_request(96, EPP32_SHARE), 1_575_000);
+    }
+
     /// An i7-8550U, from 400 MHz to the clock that it had under full load with EPP 128.
     #[test]
     fn a_measured_laptop_is_as_slow_as_it_was_measured() {
         let full_load = |epp: u8| {
             let range = [Kilohertz(400_000), Kilohertz(3_590_000)];
-            let mut hwp = Hwp::new(range, Nanoseconds::from_millis(5), 0.5, epp);
+            let mut hwp = Hwp::new(range, Nanoseconds::from_millis(5), [0.5, EPP32_SHARE], epp);
             for _ in 0..10_000 {
                 let used = f64::from(hwp.desired_frequency().0) / 3_590_000.0;
                 hwp.record_utilisation(Nanoseconds(100_000), used);
@@ -229,8 +265,9 @@ mod tests {
             steps in prop::collection::vec((0_u64..1 << 40, 0.0..=1.0_f64), 1..30),
             epp in any::<u8>(),
             full_at in 0.01..0.99_f64,
+            epp32 in 0.0..=1.0_f64,
         ) {
-            let mut hwp = Hwp::new(RANGE, Nanoseconds(1), full_at, epp);
+            let mut hwp = Hwp::new(RANGE, Nanoseconds(1), [full_at, epp32], epp);
             for (elapsed, used) in steps {
                 let (mut more, mut less) = (hwp, hwp);
                 hwp.record_utilisation(Nanoseconds(elapsed), used);

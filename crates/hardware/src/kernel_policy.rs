@@ -73,6 +73,16 @@ impl RecordedSystem {
         }
     }
 
+    /// Whether HWP has a preference between that for speed alone, 0, and the usual 128, as a number.
+    pub(crate) fn prefers_speed_by_hwp(&self) -> bool {
+        let Some(policy) = self.frequency.first() else {
+            return false;
+        };
+        let register = self.processor.as_ref().and_then(|p| p.epp).map(u64::from);
+        let epp = register.or_else(|| policy.epp.as_ref()?.parse().ok());
+        policy.governor != "performance" && epp.is_some_and(|epp| (1..128).contains(&epp))
+    }
+
     /// The policy text for HWP with this preference. The value in the register counts, because the kernel gives its
     /// names other values on some processors.
     fn hwp_policy_with_boost_and_epp(&self, epp: Option<&str>) -> String {

@@ -35,7 +35,7 @@ enum RangeEnds {
 }
 
 /// Ranges by class, the figures with the largest effect on power and latency first.
-const CLASSES: [ClassRange; 9] = [
+const CLASSES: [ClassRange; 10] = [
     ClassRange {
         keys: &["true_exit_us"],
         ends: RangeEnds::Factors(0.25, 6.0),
@@ -71,6 +71,11 @@ const CLASSES: [ClassRange; 9] = [
         keys: &["hwp_full_at_percent", "full_at_percent"],
         ends: RangeEnds::Factors(0.5, 1.5),
         source: "no published range; from a quarter of the scale to three quarters",
+    },
+    ClassRange {
+        keys: &["hwp_epp32_percent"],
+        ends: RangeEnds::Values(16.0, 84.0),
+        source: "idle laptops with EPP 32 ran at about 1000 and 3000 MHz, of some 400 to 3500 (erpalma/throttled issue 232)",
     },
     ClassRange {
         keys: &["exit_spread"],
@@ -225,6 +230,26 @@ mod tests {
         assert_eq!((power.low, power.high), (5.0, 20.0));
         let ticks = find("hz").unwrap();
         assert_eq!((ticks.low, ticks.high), (100.0, 1000.0));
+    }
+
+    #[test]
+    fn the_range_of_a_low_preference_is_varied_where_it_is_in_force() {
+        fn range_of_epp32(system: &str) -> Option<AssumedRange> {
+            let machine = Machine::find(system).unwrap();
+            let mut all = machine.assumed_figures_with_ranges().into_iter();
+            let found = all.find(|(figure, _)| figure.key.ends_with("hwp_epp32_percent"))?;
+            for value in [found.1.low, found.1.high] {
+                machine.with_figure_value(&found.0.key, value).unwrap();
+            }
+            Some(found.1)
+        }
+        // EPP 32 and 102 by their registers.
+        for system in ["spr1", "adl0"] {
+            let range = range_of_epp32(system).unwrap();
+            assert_eq!((range.low, range.high), (16.0, 84.0));
+        }
+        assert_eq!(range_of_epp32("laptop"), None);
+        assert_eq!(range_of_epp32("rome0"), None);
     }
 
     #[test]

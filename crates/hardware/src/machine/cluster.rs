@@ -73,6 +73,11 @@ pub struct Cluster {
     #[schemars(extend("unit" = "%", "minimum" = 1.0, "maximum" = 99.0))]
     #[serde(default)]
     pub hwp_full_at_percent: Figure,
+    /// HWP controller with EPP 32: where the range of its frequencies begins, as a share of the way from the lowest to the highest.
+    /// It begins at the highest with EPP 0, at the lowest with EPP 128, and in between on lines. Absent: 75, on one line.
+    #[schemars(extend("unit" = "%", "minimum" = 0.0, "maximum" = 100.0, "see" = "background/frequency.md#what-epp-does"))]
+    #[serde(default)]
+    pub hwp_epp32_percent: Figure,
     /// Performance scale that amd-pstate needs, with `clock_slot_us`. Absent: the driver is not for this machine.
     #[schemars(extend("see" = "background/frequency.md#amd-pstate"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]

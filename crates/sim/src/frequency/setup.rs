@@ -1,6 +1,7 @@
 //! A machine's clusters and their clocks, compiled.
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::hwp::EPP32_SHARE;
 use wakepath_hardware::machine::{self, Cppc};
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
 use wakepath_policies::freq::limits::FrequencyLimits;
@@ -222,6 +223,11 @@ fn compile_clusters(
             let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
                 ramp: c.hwp_ramp_ms.millis_to_time(),
                 full_at: c.hwp_full_at_percent.value / 100.0,
+                epp32_share: if c.hwp_epp32_percent.is_given() {
+                    c.hwp_epp32_percent.value / 100.0
+                } else {
+                    EPP32_SHARE
+                },
             });
             let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
             Ok(ClusterSetup {
@@ -291,6 +297,7 @@ fn compile_cppc(figures: &Cppc) -> CppcSetup {
         hardware: HwpSetup {
             ramp: figures.ramp_ms.millis_to_time(),
             full_at: figures.full_at_percent.value / 100.0,
+            epp32_share: EPP32_SHARE,
         },
     }
 }

@@ -3,12 +3,17 @@
 use wakepath_units::Kilohertz;
 
 use super::record::{RecordAndLender, SystemKind, figure_if_applicable};
+use crate::hwp::EPP32_SHARE;
 use crate::machine::builtin::load_builtin_machine;
 use crate::machine::{
     Cluster, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure, Opp, TurboLimit,
 };
 use crate::processor::Processor;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
+
+/// Why the range of frequencies begins where it does with EPP 32.
+const EPP32_WHY: &str =
+    "on a line from EPP 0 to 128; users read 1000 and 3000 MHz off idle laptops with EPP 32";
 
 /// Bus clock of x86 processors, which is the step between operating points.
 const STEP_KHZ: usize = 100_000;
@@ -87,6 +92,10 @@ fn make_cluster_of_socket(
         turbo_assumed: None,
         hwp_ramp_ms: figure_if_applicable(has_hwp, &clock.hwp_ramp_ms),
         hwp_full_at_percent: figure_if_applicable(has_hwp, &clock.hwp_full_at_percent),
+        hwp_epp32_percent: figure_if_applicable(
+            has_hwp && record.system.prefers_speed_by_hwp(),
+            &Figure::assumed(EPP32_SHARE * 100.0, EPP32_WHY),
+        ),
         cppc: cppc.cloned(),
         opps: frequencies
             .into_iter()

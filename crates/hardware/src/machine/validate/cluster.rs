@@ -121,6 +121,9 @@ fn check_hwp_and_cppc(c: &Cluster) -> Result<(), Fault> {
             "HWP takes base_mhz, hwp_ramp_ms and hwp_full_at_percent together",
         );
     }
+    if c.hwp_epp32_percent.is_given() && !has_whole_hwp {
+        return fail_check("hwp_epp32_percent", "needs hwp_ramp_ms");
+    }
     if let Some(cppc) = &c.cppc
         && let Some((key, message)) = cppc.first_invalid_key_and_reason(c.cpus / c.threads_per_core)
     {

@@ -44,6 +44,8 @@ pub(crate) struct HwpSetup {
     pub(in crate::frequency) ramp: Nanoseconds,
     /// Share of the highest performance, 0 to 1, from which on a CPU gets the highest frequency.
     pub(in crate::frequency) full_at: f64,
+    /// Where the range of frequencies begins with EPP 32, on the way from the lowest, 0, to the highest, 1.
+    pub(in crate::frequency) epp32_share: f64,
 }
 
 /// The CPPC performance scale, and the processor's controller.

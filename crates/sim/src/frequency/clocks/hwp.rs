@@ -87,7 +87,12 @@ impl HwpClock {
     ) -> Self {
         let lowest = cluster.table.lowest();
         let cpu = HwpCpu {
-            controller: Hwp::new([lowest, highest], hwp.ramp, hwp.full_at, epp),
+            controller: Hwp::new(
+                [lowest, highest],
+                hwp.ramp,
+                [hwp.full_at, hwp.epp32_share],
+                epp,
+            ),
             boost: None,
             minimum,
             iowait_pending: false,
