@@ -247,7 +247,7 @@ fn figures_of_a_guest_that_wakes_later_than_it_declares_are_found() {
         read: 120.0,
         write: 30.0,
         sleep: [400_000, 5_000, 12_000],
-        // Two runs gave 10.4 and 15.8. Without turns of CPUs reads at depth 8 are off by a quarter.
+        // Two runs gave 9.0 and 13.3. Without turns of CPUs reads at depth 8 are off by a quarter.
         most_percent: 20.0,
         most_percent_as_emulator: Some(8.0),
     };
