@@ -67,6 +67,11 @@ pub(crate) fn print_after_held_messages(text: &str) {
     print_marked_to_stderr(text);
 }
 
+/// Prints a remark that an error behind it may come from. Held messages stay held.
+pub(crate) fn print_remark_before_error(text: &str) {
+    print_marked_to_stderr(text);
+}
+
 /// Prints the error that ends the command. Held messages are dropped: they are about a result that never comes.
 pub(crate) fn print_error_without_held_messages(text: &str) {
     print_marked_to_stderr(text);

@@ -48,6 +48,14 @@ pub struct WorkloadWarning {
     pub message: String,
 }
 
+impl WorkloadWarning {
+    /// Whether an option of a fio job does nothing in the model, on purpose: no error can come from its line.
+    #[must_use]
+    pub fn is_about_ignored_line(&self) -> bool {
+        self.message.contains("` is ignored: ")
+    }
+}
+
 impl fmt::Display for WorkloadWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.line, self.message)

@@ -25,11 +25,20 @@ pub(super) fn note_percent_limits_like_shares<'a>(
     }
 }
 
-/// Prints warnings about lines in a workload's file that were accepted but have another effect than a user may expect.
+/// Holds warnings about lines in a workload's file that were accepted but have another effect than a user may expect.
 pub(super) fn hold_workload_warnings(path: &Path, workload: &Workload) {
     for warning in workload.warnings() {
         let text = format!("{}:{warning}", path.display());
         messages::hold_message_until_result(MessageKind::Remark, None, text);
+    }
+}
+
+/// Prints the warnings of [`hold_workload_warnings`] that an error may come from: about values read unlike what they look like. An
+/// ignored line explains no error.
+pub(super) fn print_workload_warnings_before_error(path: &Path, workload: &Workload) {
+    let warnings = workload.warnings().into_iter();
+    for warning in warnings.filter(|warning| !warning.is_about_ignored_line()) {
+        messages::print_remark_before_error(&format!("{}:{warning}", path.display()));
     }
 }
 

@@ -189,7 +189,10 @@ pub(crate) fn simulate_and_print_policies(
             })
             .map_err(|e| simulation_error_without_names(e.into()))
         },
-    )?;
+    )
+    .inspect_err(|_| {
+        arguments::print_workload_warnings_before_error(args.workload_path(), &workload);
+    })?;
     hold_notes_on_job_drive_and_runs(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));
     match (chosen, args.format) {

@@ -337,6 +337,15 @@ fn a_run_that_goes_nowhere_says_so() {
         sim(&with("size=100\n"), &machine),
         &["a size of less than a block; raise `size`, or lower `bs`"],
     );
+    // What fio makes of the size is told before the error.
+    let failed = sim(&with("size=4*1024\n"), &machine).failure().stdout("");
+    let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    let [warning, error] = lines[..] else {
+        panic!("a warning and an error: {said}");
+    };
+    assert!(warning.contains("`4*1024` is 4 bytes to fio"), "{said}");
+    assert!(error.contains("a size of less than a block"), "{said}");
     let far = [&machine[..], &["--drive", "sn530"]].concat();
     fails_with(
         sim(&with("size=1m\noffset=1t\n"), &far),
