@@ -49,10 +49,11 @@ pub struct WorkloadWarning {
 }
 
 impl WorkloadWarning {
-    /// Whether an option of a fio job does nothing in the model, on purpose: no error can come from its line.
+    /// Whether the line does nothing here, so that no error can come from it.
     #[must_use]
-    pub fn is_about_ignored_line(&self) -> bool {
-        self.message.contains("` is ignored: ")
+    pub fn is_about_line_without_effect(&self) -> bool {
+        let phrases = ["` is ignored: ", "` has no effect"];
+        phrases.iter().any(|phrase| self.message.contains(phrase))
     }
 }
 

@@ -33,11 +33,11 @@ pub(super) fn hold_workload_warnings(path: &Path, workload: &Workload) {
     }
 }
 
-/// Prints the warnings of [`hold_workload_warnings`] that an error may come from: about values read unlike what they look like. An
-/// ignored line explains no error.
+/// Prints the warnings of [`hold_workload_warnings`] that an error may come from: about lines read unlike what they look like. A
+/// line without effect explains no error.
 pub(super) fn print_workload_warnings_before_error(path: &Path, workload: &Workload) {
     let warnings = workload.warnings().into_iter();
-    for warning in warnings.filter(|warning| !warning.is_about_ignored_line()) {
+    for warning in warnings.filter(|warning| !warning.is_about_line_without_effect()) {
         messages::print_remark_before_error(&format!("{}:{warning}", path.display()));
     }
 }

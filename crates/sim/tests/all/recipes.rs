@@ -39,9 +39,14 @@ const ASSUMED_SERVERS: [&str; 5] = [
 /// How far a simulated figure may be from the measured one.
 const TOLERANCE: f64 = 0.1;
 
-/// How far a figure that is counted now may be from the stored one. A log also grows by time: MariaDB wrote 2,900 bytes a transaction
-/// on a fast disk, and 3,340 where it made 190 transactions a second.
-const TOLERANCE_NOW: f64 = 0.2;
+/// How far a figure that is counted now may be from the stored one. MariaDB's log also grows by time: it wrote 2,900 bytes a
+/// transaction on a fast disk, 3,340 where it made 190 transactions a second, and 3,730 beside other load.
+fn tolerance_now(recipe: &str) -> f64 {
+    match recipe {
+        "mariadb-commit" => 0.2,
+        _ => 0.1,
+    }
+}
 
 /// Calls and bytes a second up to which only the file system keeps house: a commit of ext4's journal each 5 s.
 const HOUSEKEEPING_CALLS: f64 = 3.0 / 5.0;
@@ -284,7 +289,7 @@ fn real_programs_still_ask_for_the_same() {
             written_bytes: now.written_bytes,
             flushes: now.flushes,
         };
-        let wrong = describe_differences(&row, &counted, TOLERANCE_NOW);
+        let wrong = describe_differences(&row, &counted, tolerance_now(&row.recipe));
         assert!(wrong.is_empty(), "{}", wrong.join("; "));
     }
 }
