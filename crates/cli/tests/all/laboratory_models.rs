@@ -121,6 +121,13 @@ fn reads_submitted_by_a_polling_thread_take_as_long_as_those_of_a_real_kernel() 
 }
 
 #[test]
+fn jobs_with_threads_and_jobs_that_steer_themselves_do_as_much_as_with_a_real_kernel() {
+    // Nothing is fitted: threads that wake each other pay for switches and system calls.
+    check_stored_cells("threads-6.12", "mean_us", 6, 8.0);
+    check_stored_cells("threads-6.12", "iops", 6, 8.0);
+}
+
+#[test]
 fn clients_commit_as_often_as_those_of_a_real_kernel() {
     check_stored_cells("commits-6.12", "iops", 8, 8.0);
 }

@@ -85,6 +85,17 @@ impl IoCost {
         (self.resume - self.switch) * completed_requests as Cycles + switch
     }
 
+    /// Work of a task that another one has woken until it goes on: a switch, and for a `user_thread` the way back to user space. 0 if
+    /// the task did not sleep.
+    #[inline]
+    pub(crate) fn wake_up_work(&self, slept: bool, user_thread: bool) -> Cycles {
+        match (slept, user_thread) {
+            (false, _) => 0,
+            (true, false) => self.switch,
+            (true, true) => self.resume,
+        }
+    }
+
     /// Work to submit a flush, until the drives have it.
     #[inline]
     pub(crate) fn flush_submission_work(&self) -> Cycles {

@@ -81,7 +81,8 @@ impl<O: Observer> Engine<'_, O> {
             }
             Kind::FioHelper(helper) => {
                 let job = &self.setup.jobs[helper.job];
-                let mut work = io.submission_work(bytes);
+                let mut work = io.submission_work(bytes)
+                    + io.wake_up_work(t.step == Step::Wait, helper.is_user_thread());
                 if job.submits_alone && job.submits_by_threads() {
                     work +=
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();

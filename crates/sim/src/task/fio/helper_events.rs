@@ -8,7 +8,9 @@ use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::scheduler::state::Class;
 use crate::task::events::TaskTurn;
-use crate::task::fio::helpers::{FioHelper, Handed, HandedIo, HelperRole, NextHelper};
+use crate::task::fio::helpers::{
+    FioHelper, HAND_OVER_CYCLES, Handed, HandedIo, HelperRole, NextHelper,
+};
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
@@ -109,18 +111,23 @@ impl<O: Observer> Engine<'_, O> {
         let Kind::FioHelper(helper) = self.tasks[task].kind else {
             return TaskTurn::Free;
         };
-        let handed = match &mut self.tasks[helper.owner].kind {
-            Kind::FioProcess(process) => (process.helpers.as_mut())
-                .and_then(|helpers| helpers.take_work_or_become_idle(task)),
-            _ => None,
-        };
+        let leaves = !self.has_work_for_helpers(helper.owner)
+            && !matches!(self.tasks[task].step, Step::Deactivate | Step::Wait);
+        if leaves && let Some(work) = self.setup.io.work_to_leave_run_queue() {
+            self.tasks[task].begin_step(Step::Deactivate, work);
+            self.start_work(cpu, Mode::Task, work);
+            return TaskTurn::Busy;
+        }
+        let handed = self.take_handed_work(helper.owner, task);
         let work = match handed {
             None => {
                 self.tasks[task].step = Step::Wait;
                 self.put_current_task_to_sleep(cpu, task, false);
                 return TaskTurn::Free;
             }
-            Some(Handed::Check(work)) => {
+            Some(Handed::Check(check)) => {
+                let slept = self.tasks[task].step == Step::Wait;
+                let work = check + self.setup.io.wake_up_work(slept, true);
                 self.tasks[task].begin_step(Step::Think, work);
                 work
             }
@@ -136,6 +143,22 @@ impl<O: Observer> Engine<'_, O> {
         };
         self.start_work(cpu, Mode::Task, work);
         TaskTurn::Busy
+    }
+
+    fn has_work_for_helpers(&self, owner: TaskId) -> bool {
+        let Kind::FioProcess(process) = &self.tasks[owner].kind else {
+            return false;
+        };
+        (process.helpers.as_ref()).is_some_and(|helpers| helpers.has_waiting_work())
+    }
+
+    /// Takes the oldest work that waits for a process's helpers. `None`: the helper is idle from now on.
+    fn take_handed_work(&mut self, owner: TaskId, helper: TaskId) -> Option<Handed> {
+        let Kind::FioProcess(process) = &mut self.tasks[owner].kind else {
+            return None;
+        };
+        let helpers = process.helpers.as_mut()?;
+        helpers.take_work_or_become_idle(helper)
     }
 
     /// Decides what a helper does after a finished segment of work.
@@ -165,13 +188,19 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 return self.let_helper_wait_for_request(cpu, task, helper.job);
             }
-            Step::Deactivate if t.requests.completed.is_empty() => {
+            Step::Deactivate if t.requests.in_flight > 0 && t.requests.completed.is_empty() => {
                 return self.let_helper_wait_for_request(cpu, task, helper.job);
             }
             Step::Resume => {
                 self.finish_taken_requests(cpu, task);
                 if let Some(io) = helper.io {
                     self.note_steadiness(helper.owner, io.bytes);
+                }
+                let owner = &self.tasks[helper.owner];
+                if owner.requests.awaits_helper && owner.step == Step::Wait {
+                    self.tasks[task].begin_step(Step::Think, HAND_OVER_CYCLES);
+                    self.start_work(cpu, Mode::Task, HAND_OVER_CYCLES);
+                    return TaskTurn::Busy;
                 }
                 self.free_place_in_queue(cpu, helper.owner);
             }
@@ -195,12 +224,15 @@ impl<O: Observer> Engine<'_, O> {
         self.hand_request_to_drives(request, io.bytes);
     }
 
-    /// A helper has done its work: its process has a place in the queue more, and wakes up if it waits for one.
+    /// A helper has done its work: its process has a place in the queue more, and wakes up if it waits for one, at the cost of a switch
+    /// and the way back to user space.
     fn free_place_in_queue(&mut self, cpu: CpuId, owner: TaskId) {
         let t = &mut self.tasks[owner];
         t.requests.in_flight -= 1;
         let awaits = std::mem::take(&mut t.requests.awaits_helper);
         if awaits && !t.runnable && t.step == Step::Wait {
+            t.requests.deactivated = false;
+            t.begin_step(Step::Think, self.setup.io.wake_up_work(true, true));
             let to = self.choose_cpu_for_woken_task(owner, Some((cpu, false)));
             self.wake_task(Some(cpu), owner, to);
         }

@@ -147,6 +147,11 @@ impl Helpers {
         NextHelper::New
     }
 
+    /// Whether work waits for a helper.
+    pub(super) fn has_waiting_work(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Takes the oldest waiting work. `None`: there is none, and the helper is idle from now on.
     pub(super) fn take_work_or_become_idle(&mut self, helper: TaskId) -> Option<Handed> {
         let work = self.waiting.pop_front();
@@ -169,6 +174,11 @@ pub(crate) struct FioHelper {
 }
 
 impl FioHelper {
+    /// Whether the helper is a thread of fio's, and not of the kernel's.
+    pub(in crate::task) fn is_user_thread(&self) -> bool {
+        self.role != HelperRole::KernelWorker
+    }
+
     /// Kind of the request that the helper submits.
     pub(in crate::task) fn request_kind(&self) -> RequestKind {
         self.io.map_or(RequestKind::Plain, |io| io.kind)
