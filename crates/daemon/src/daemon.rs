@@ -28,7 +28,7 @@ pub fn run_until_stopped(
     let mut config = load_config_or_default(path)?;
     let session = open_own_or_lent_session(system, lender)?;
     log_recovered_settings(&session);
-    let mut daemon = Daemon::start_parts(system, session, &config, None)?;
+    let mut daemon = Daemon::start_parts(system, session, &config, None, None)?;
     let offer = open_lock_offer_unless_lent(system, lender);
     notify_systemd(&[
         NotifyState::Ready,
@@ -48,6 +48,14 @@ pub fn run_until_stopped(
                     return Ok(());
                 };
                 daemon = again;
+                continue;
+            }
+            Interruption::MeasuredBefore => {
+                let Some(in_force) = daemon.put_set_in_force(&config)? else {
+                    return Ok(());
+                };
+                daemon = in_force;
+                notify_systemd(&[NotifyState::Status(&daemon.status_line())]);
                 continue;
             }
             Interruption::ConditionBroken => {
@@ -176,7 +184,7 @@ fn restart_with_new_config(
         return Ok(None);
     };
     Ok(Some(
-        match Daemon::start_parts(system, session, new, Some(&missing)) {
+        match Daemon::start_parts(system, session, new, Some(&missing), None) {
             Ok(daemon) => Reloaded {
                 daemon,
                 refusal: None,
@@ -186,6 +194,7 @@ fn restart_with_new_config(
                     system,
                     open_own_or_lent_session(system, lender)?,
                     old,
+                    None,
                     None,
                 )?,
                 refusal: Some(error),

@@ -22,6 +22,8 @@ pub(crate) struct Guarding {
     /// `None` once the measurement has failed.
     feed: Option<LatencyFeed>,
     guard: Option<Guard>,
+    /// Why some conditions are not watched.
+    unwatched: Vec<String>,
     state: GuardState,
     next: Instant,
 }
@@ -57,10 +59,10 @@ pub(crate) fn parse_guard_conditions(
             .text
             .parse()
             .map_err(|error: wakepath_results::ConditionError| refuse(error.to_string()))?;
-        if condition.is_relative() {
+        if condition.is_relative() && config.guard.applied {
             return Err(refuse(format!(
-                "{condition}: a daemon starts at boot, when nothing was measured before; expected a limit in us, or \
-                 `wakepath apply --keep`"
+                "{condition}: with `applied = true` the guarded set is in force before anything is measured; expected a limit in \
+                 us, or `applied = false`"
             )));
         }
         Ok(condition)
@@ -93,6 +95,12 @@ pub fn check_guard_drives(
         }
     }
     Ok(())
+}
+
+fn add_unwatched_conditions(unwatched: &[String], missing: &mut MissingPolicies) {
+    for why in unwatched {
+        missing.add_missing("guard", why.clone());
+    }
 }
 
 /// Why a condition cannot be watched that names a drive of another machine.
@@ -136,10 +144,12 @@ impl Guarding {
                     .drive()
                     .is_none_or(|wanted| drives.any(|drive| drive == wanted))
             });
-        for condition in unknown {
-            let why = no_such_drive(&condition, feed.drives());
-            missing.add_missing("guard", format!("guard: {why}"));
-        }
+        let why_unwatched = unknown.iter().map(|condition| {
+            let why = no_such_drive(condition, feed.drives());
+            format!("guard: {why}")
+        });
+        let unwatched: Vec<String> = why_unwatched.collect();
+        add_unwatched_conditions(&unwatched, missing);
         let guard = (!known.is_empty()).then(|| {
             let texts: Vec<String> = known.iter().map(ToString::to_string).collect();
             log::log_info(&format!("guard of {}; {WHAT_IS_WATCHED}", texts.join(", ")));
@@ -152,6 +162,7 @@ impl Guarding {
             },
             feed: Some(feed),
             guard,
+            unwatched,
             next: Instant::now() + INTERVAL,
         })
     }
@@ -201,6 +212,7 @@ impl Guarding {
                     }
                     let _ = self.state.windows.insert(report.condition.clone(), report);
                 }
+                GuardEvent::Before { .. } => log::log_info(&event.to_string()),
                 other => log::log_warning(&other.to_string()),
             }
         }
@@ -212,6 +224,22 @@ impl Guarding {
         if let Some(guard) = &mut self.guard {
             guard.note_set_was_put_back();
         }
+    }
+
+    /// Whether latency without the set has to be measured first, because a limit is relative.
+    pub(crate) fn waits_for_figures_before(&self) -> bool {
+        (self.guard.as_ref()).is_some_and(Guard::waits_for_figures_before)
+    }
+
+    /// Goes on under the same configuration, when the set is in force after a moment or a measurement without it. Conditions that
+    /// are not watched are added to `missing`. `None`: the measurement has failed.
+    pub(crate) fn go_on_with_set_in_force(mut self, missing: &mut MissingPolicies) -> Option<Self> {
+        self.feed.as_ref()?;
+        if let Some(guard) = &mut self.guard {
+            guard.note_set_was_applied_again();
+        }
+        add_unwatched_conditions(&self.unwatched, missing);
+        Some(self)
     }
 
     /// Whether conditions are judged.
@@ -232,17 +260,21 @@ mod tests {
     #[test]
     fn conditions_that_a_daemon_cannot_watch_are_refused_with_their_line() {
         for (condition, part) in [
-            ("p99_us <= +5%", "nothing was measured before"),
+            ("p99_us <= +5%", "before anything is measured"),
             ("mean_mw < 3", "not mean_mw"),
             ("p99us < 3", "did you mean `p99_us`"),
         ] {
-            let text = format!("[guard]\nkeep = [\n'p99_us < 100',\n'{condition}']\n");
+            let text =
+                format!("[guard]\nkeep = [\n'p99_us < 100',\n'{condition}']\napplied = true\n");
             let config = Config::parse("d.toml", &text).unwrap();
             let refused = parse_guard_conditions(&config, "d.toml").unwrap_err();
             let message = refused.to_string();
             assert!(message.starts_with("d.toml:4: "), "{message}");
             assert!(message.contains(part), "{message}");
         }
+        // The daemon's own set can wait until latency without it is known.
+        let config = Config::parse("d.toml", "[guard]\nkeep = ['p99_us <= +5%']\n").unwrap();
+        assert_eq!(parse_guard_conditions(&config, "d.toml").unwrap().len(), 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use wakepath_settings::{
     Hold, LockOffer, Session, SettingsError, SettingsPlan, remove_supply_record,
 };
 use wakepath_system::System;
+use wakepath_watch::guard::{BREAKING_WINDOWS, WINDOW_REQUESTS, WINDOW_SLICES};
 
 use crate::boost::{Boost, MinimumChange};
 use crate::drives::ManagedDrives;
@@ -32,6 +33,9 @@ use crate::psd::LeaseLimits;
 use crate::signals::{Interruption, Signals};
 use crate::watch::{Watch, monotonic_now_ns};
 
+/// Policies that are in force while a set is not: they only measure.
+const MEASURING_POLICIES: [&str; 2] = ["guard", "latency"];
+
 /// Everything that runs under one configuration of the daemon.
 pub(crate) struct Daemon {
     system: System,
@@ -47,6 +51,8 @@ pub(crate) struct Daemon {
     file: Option<MetricsFile>,
     counters: Arc<MachineCounters>,
     guarding: Option<Guarding>,
+    /// Whether nothing is in force yet, because latency without the set is measured first.
+    measures_first: bool,
     lease_time: LeaseTime,
     cost: ProbeCost,
     metrics: Metrics,
@@ -95,35 +101,38 @@ impl Daemon {
     }
 
     /// Starts all parts of a configuration. `predecessor`: missing parts of the configuration before; a configuration that misses
-    /// more is refused.
+    /// more is refused. `measured`: a measurement of this configuration that goes on. Where a condition is relative and nothing is
+    /// measured yet, the settings are left as they are until it is.
     pub(crate) fn start_parts(
         system: &System,
         session: Session,
         config: &Config,
         predecessor: Option<&MissingPolicies>,
+        measured: Option<Guarding>,
     ) -> Result<Self, DaemonError> {
         let mut plan = DaemonPlan::plan_for_machine(system, config, None);
         // The eBPF programs are started first: without them there are no leases to keep old values for.
         let watch = plan.start_needed_programs_or_drop_parts(config);
-        let guarding = Guarding::start_if_asked(config, &mut plan.missing);
+        let guarding = measured
+            .and_then(|measured| measured.go_on_with_set_in_force(&mut plan.missing))
+            .or_else(|| Guarding::start_if_asked(config, &mut plan.missing));
         if guarding.is_none() {
             plan.note_nothing_is_measured();
         }
         plan.check_not_empty_nor_worse_than(predecessor)?;
         log_reasons_of_parts_off(&plan.missing.reasons);
+        if let Some(waiting) = guarding.as_ref()
+            && waiting.waits_for_figures_before()
+        {
+            return Self::start_measuring_before_set(system, session, config, plan, guarding);
+        }
         let hold = plan.reserve_settings(system, session)?;
         // After an error the dropped hold puts back what was changed until then.
         plan.write_constant_settings(&hold)?;
         let refused = plan.set_apst_tables_or_drop_profiles(&hold)?;
         log_reasons_of_parts_off(&refused);
         plan.check_not_empty_nor_worse_than(predecessor)?;
-        let mut servers = Vec::new();
-        if config.metrics.port != 0 {
-            servers.push(listen_on_port(config.metrics.port)?);
-        }
-        if let Some(path) = &config.metrics.socket {
-            servers.push(listen_on_socket(path)?);
-        }
+        let (servers, file) = open_metrics_outputs(config)?;
         let minima = plan
             .boost
             .iter()
@@ -139,9 +148,10 @@ impl Daemon {
             boost: plan.boost,
             drives: plan.drives,
             servers,
-            file: config.metrics.textfile.clone().map(MetricsFile::new),
+            file,
             counters: Arc::new(MachineCounters::start(system)),
             guarding,
+            measures_first: false,
             lease_time: LeaseTime::default(),
             metrics: Metrics {
                 kernel_module: plan.kernel_module,
@@ -152,6 +162,56 @@ impl Daemon {
         };
         log::log_info(&daemon.status_line());
         Ok(daemon)
+    }
+
+    /// Measures latency without the set, which relative conditions compare with. Nothing is written meanwhile.
+    fn start_measuring_before_set(
+        system: &System,
+        session: Session,
+        config: &Config,
+        mut plan: DaemonPlan,
+        guarding: Option<Guarding>,
+    ) -> Result<Self, DaemonError> {
+        plan.drives.forget_all();
+        let mut policies = plan.missing.requested_policies_and_if_in_force(config);
+        for (policy, is_in_force) in &mut policies {
+            *is_in_force &= MEASURING_POLICIES.contains(policy);
+        }
+        let (servers, file) = open_metrics_outputs(config)?;
+        let daemon = Self {
+            system: system.clone(),
+            hold: session.reserve_for_repeated_changes(&SettingsPlan::default())?,
+            watch: None,
+            leases: Leases::default(),
+            limits: None,
+            boost: None,
+            minima: Vec::new(),
+            drives: plan.drives,
+            servers,
+            file,
+            counters: Arc::new(MachineCounters::start(system)),
+            guarding,
+            measures_first: true,
+            lease_time: LeaseTime::default(),
+            cost: ProbeCost::schedule_first_measurement(false),
+            metrics: Metrics {
+                policies,
+                ..Metrics::default()
+            },
+            missing: plan.missing,
+        };
+        log::log_info(&daemon.status_line());
+        Ok(daemon)
+    }
+
+    /// Puts the set in force, now that latency without it is known. `None`: the process is ending.
+    pub(crate) fn put_set_in_force(mut self, config: &Config) -> Result<Option<Self>, DaemonError> {
+        let system = self.system.clone();
+        let measured = self.guarding.take();
+        let Some(session) = self.stop_parts_and_put_back()? else {
+            return Ok(None);
+        };
+        Self::start_parts(&system, session, config, None, measured).map(Some)
     }
 
     /// The requested policies that are not in force.
@@ -185,6 +245,12 @@ impl Daemon {
         }
         if guarding.and_then(|guarding| guarding.state().set_was_put_back) == Some(true) {
             return "the guard has taken the set back; a reload puts it in force again".to_owned();
+        }
+        if self.measures_first {
+            return format!(
+                "measuring latency before the set is put in force: {BREAKING_WINDOWS} windows of {WINDOW_SLICES} s with requests, \
+                 each with {WINDOW_REQUESTS} requests or more"
+            );
         }
         match parts.len() {
             0 => "settings only".to_owned(),
@@ -231,6 +297,10 @@ impl Daemon {
                 && guarding.take_slices_if_due()
             {
                 return Ok(Interruption::ConditionBroken);
+            }
+            let guarding = self.guarding.as_ref();
+            if self.measures_first && !guarding.is_some_and(Guarding::waits_for_figures_before) {
+                return Ok(Interruption::MeasuredBefore);
             }
         }
     }
@@ -458,7 +528,7 @@ impl Daemon {
             self.lease_time.note_lease(cpu, false, now);
         }
         for (policy, is_in_force) in &mut self.metrics.policies {
-            *is_in_force &= ["guard", "latency"].contains(policy);
+            *is_in_force &= MEASURING_POLICIES.contains(policy);
         }
         Ok(Some(Self {
             hold: session.reserve_for_repeated_changes(&SettingsPlan::default())?,
@@ -473,14 +543,15 @@ impl Daemon {
     }
 
     /// Puts everything back, lends the lock by `lend`, and starts all parts again, as a reload does. A set that the guard has put
-    /// back stays back. `None`: the daemon is to end.
+    /// back stays back, and one that waits to be measured goes on waiting. `None`: the daemon is to end.
     pub(crate) fn lend_lock_and_start_again(
-        self,
+        mut self,
         config: &Config,
         lend: impl FnOnce(Session) -> Result<Option<Session>, SettingsError>,
     ) -> Result<Option<Self>, DaemonError> {
         let guarding = self.guarding.as_ref();
-        if guarding.and_then(|guarding| guarding.state().set_was_put_back) == Some(true) {
+        let is_put_back = guarding.and_then(|guarding| guarding.state().set_was_put_back);
+        if is_put_back == Some(true) || self.measures_first {
             let Some((session, _)) = self.hold.put_back_and_release()? else {
                 return Ok(None);
             };
@@ -491,6 +562,8 @@ impl Daemon {
             return Ok(Some(Self { hold, ..self }));
         }
         let system = self.system.clone();
+        // What relative conditions compare with is known already, and cannot be measured in passing.
+        let measured = self.guarding.take();
         let Some(session) = self.stop_parts_and_put_back()? else {
             return Ok(None);
         };
@@ -498,7 +571,7 @@ impl Daemon {
             return Ok(None);
         };
         // What the event has brought may be missing parts, or have them: both are told in the log.
-        Self::start_parts(&system, returned, config, None).map(Some)
+        Self::start_parts(&system, returned, config, None, measured).map(Some)
     }
 
     /// Stops everything and puts it back. `None`: the settings have been put back before.
@@ -528,6 +601,23 @@ fn log_reasons_of_parts_off(reasons: &[String]) {
     for why in reasons {
         log::log_warning(&format!("off: {why}"));
     }
+}
+
+/// Opens what a configuration wants metrics to be shown by.
+fn open_metrics_outputs(
+    config: &Config,
+) -> Result<(Vec<MetricsServer>, Option<MetricsFile>), DaemonError> {
+    let mut servers = Vec::new();
+    if config.metrics.port != 0 {
+        servers.push(listen_on_port(config.metrics.port)?);
+    }
+    if let Some(path) = &config.metrics.socket {
+        servers.push(listen_on_socket(path)?);
+    }
+    Ok((
+        servers,
+        config.metrics.textfile.clone().map(MetricsFile::new),
+    ))
 }
 
 fn listen_on_port(port: u16) -> Result<MetricsServer, DaemonError> {

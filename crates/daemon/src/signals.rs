@@ -55,6 +55,8 @@ pub(crate) enum Interruption {
     Reload,
     /// Latency has broken a condition: the set is to be put back.
     ConditionBroken,
+    /// Latency without the set is known: the set is to be put in force.
+    MeasuredBefore,
     /// An event of the machine wants to borrow the lock.
     LockWanted,
 }

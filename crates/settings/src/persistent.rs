@@ -288,9 +288,15 @@ impl PersistentSettings {
                 toml_error_with_key(error.message(), text, start)
             )
         })?;
+        let drive_sets = parse_drive_tables(file.drive)?;
         let has_set = file.policy.is_some() || file.mains.is_some() || file.battery.is_some();
-        if !has_set && file.drive.is_empty() {
-            return Err("no policy set in it: expected `policy`, `mains`, `battery` or [[drive]]; `wakepath restore` removes the file".to_owned());
+        // A table without a set keeps the other sets away from its drives.
+        if !has_set
+            && drive_sets
+                .iter()
+                .all(|own| own.sets.present().next().is_none())
+        {
+            return Err("no policy set in it: expected `policy`, `mains`, `battery` or [[drive]] with one; `wakepath restore` removes the file".to_owned());
         }
         let cpus = file.cpus.map(|list| {
             let parsed =
@@ -306,7 +312,7 @@ impl PersistentSettings {
             processor: file.processor,
             drives: file.drives,
             enforce: file.enforce,
-            drive_sets: parse_drive_tables(file.drive)?,
+            drive_sets,
             origin: None,
         })
     }
@@ -580,6 +586,7 @@ mod tests {
                 &["\"A\": the model has a table already"],
             ),
             ("[[drive]]\nmodel = ''", &["names no model"]),
+            ("[[drive]]\nmodel = 'A'", &["no policy set in it"]),
             ("[[drive]]\npolicy = 'apst'", &["line 1", "model"]),
         ] {
             let message = PersistentSettings::parse(text).unwrap_err();

@@ -353,3 +353,23 @@ fn a_limit_in_milliseconds_is_noted_once() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].contains("limits are in us"), "{notes:?}");
 }
+
+/// Settings that an event of the machine takes away for a moment are measured before once, and judged from then on.
+#[test]
+fn a_set_that_was_away_for_a_moment_is_compared_with_the_figure_from_before() {
+    let mut requests = Requests::new(5, Load::Independent);
+    let mut guard = guard("p99_us <= +20%");
+    while guard.waits_for_figures_before() {
+        guard.add_slice(&requests.slice(1_000, 1.0));
+    }
+    let slow = |guard: &mut Guard, requests: &mut Requests, slices: u32| {
+        let slices = (0..slices).map(|_| requests.slice(1_000, 2.0));
+        windows_until_broken(guard, slices.collect::<Vec<_>>().into_iter())
+    };
+    // Two windows are broken, and the third one begins anew.
+    assert_eq!(slow(&mut guard, &mut requests, 25), None);
+    guard.note_set_was_applied_again();
+    assert!(!guard.waits_for_figures_before());
+    assert_eq!(slow(&mut guard, &mut requests, 25), None);
+    assert_eq!(slow(&mut guard, &mut requests, 5), Some(1));
+}

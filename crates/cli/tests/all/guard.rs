@@ -287,11 +287,24 @@ fn a_broken_condition_puts_the_set_back_and_names_the_cause() {
 
 /// A daemon whose guard has put its set back, since no request keeps its condition; `None`: this machine cannot be watched.
 fn daemon_with_set_put_back(test: &str, machine: &Path, applied: bool) -> Option<Guarded> {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let config = folder.path().join("daemon.toml");
     let text = format!(
         "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[guard]\nkeep = ['p50_us < 0.01']\napplied = {applied}\n"
     );
+    let mut daemon = start_daemon(machine, &text);
+    if !daemon.says("leases on 2 CPU(s), ceiling 20 us, guard") {
+        skip(test, &daemon.said.join("; "));
+        return None;
+    }
+    let data = data(daemon.folder.as_ref().unwrap().path());
+    let said = with_load(&data, || daemon.says("the guard has put the set back"));
+    assert!(said, "{:?}", daemon.said);
+    Some(daemon)
+}
+
+/// A daemon with a configuration in a folder of its own, which a reload reads again.
+fn start_daemon(machine: &Path, text: &str) -> Guarded {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let config = folder.path().join("daemon.toml");
     fs::write(&config, text).unwrap();
     let mut child = Command::new(WAKEPATH)
         .args(["daemon", "--root", machine.to_str().unwrap(), "--config"])
@@ -300,22 +313,12 @@ fn daemon_with_set_put_back(test: &str, machine: &Path, applied: bool) -> Option
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut daemon = Guarded {
+    Guarded {
         child,
         lines,
         said: Vec::new(),
-        folder: None,
-    };
-    if !daemon.says("leases on 2 CPU(s), ceiling 20 us, guard") {
-        skip(test, &daemon.said.join("; "));
-        return None;
+        folder: Some(folder),
     }
-    let data = data(folder.path());
-    let said = with_load(&data, || daemon.says("the guard has put the set back"));
-    assert!(said, "{:?}", daemon.said);
-    // A reload reads the configuration again.
-    daemon.folder = Some(folder);
-    Some(daemon)
 }
 
 /// The daemon, whose guard takes back what `apply` has set for good, too.
@@ -352,28 +355,73 @@ fn the_daemon_puts_its_set_and_what_was_applied_back() {
 fn an_event_after_the_guard_leaves_the_set_back() {
     let test = "an_event_after_the_guard_leaves_the_set_back";
     let machine = copy_of_laptop();
-    let root = machine.path().to_str().unwrap();
-    let folder = machine.path().join("sys/class/power_supply/BAT0");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("type"), "Battery\n").unwrap();
-    wakepath(&["apply", "teo", "--persist", "--yes", "--root", root]).success();
-    let ladder = ["apply", "ladder", "--persist", "--yes", "--on", "battery"];
-    wakepath(&[&ladder[..], &["--root", root]].concat()).success();
+    let change_supply = laptop_with_set_for_battery(machine.path());
     let Some(mut daemon) = daemon_with_set_put_back(test, machine.path(), false) else {
         return;
     };
-    fs::write(
-        machine.path().join("sys/class/power_supply/AC/online"),
-        "0\n",
-    )
-    .unwrap();
-    wakepath(&["apply", "--supply-changed", "--root", root]).success();
-    let governor = machine
-        .path()
-        .join("sys/devices/system/cpu/cpuidle/current_governor");
-    assert_eq!(fs::read_to_string(&governor).unwrap().trim(), "ladder");
+    assert_eq!(change_supply("0"), "ladder");
     assert!(daemon.says("everything is put back for a moment"));
     assert!(daemon.end_by(Signal::TERM).success());
     // To the end of what it said.
     assert!(!daemon.says("leases on"), "{:?}", daemon.said);
+}
+
+/// A relative limit compares with latency without the daemon's set, which is therefore put in force last.
+#[test]
+#[ignore = "nightly: takes a minute"]
+fn the_daemon_measures_before_it_puts_its_set_in_force() {
+    let test = "the_daemon_measures_before_it_puts_its_set_in_force";
+    const CONFIG: &str = "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[guard]\nkeep = ['p50_us <= +100000%']\n";
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let change_supply = laptop_with_set_for_battery(machine.path());
+    let before = content(machine.path());
+    let has_leases = || {
+        let journal = machine.path().join("var/lib/wakepath/journal.json");
+        fs::read_to_string(journal).unwrap().contains("cpu-latency")
+    };
+    let mut daemon = start_daemon(machine.path(), CONFIG);
+    if !daemon.says("measuring latency before the set is put in force") {
+        return skip(test, &daemon.said.join("; "));
+    }
+    // An event borrows the lock meanwhile, and the measurement goes on.
+    assert_eq!(change_supply("0"), "ladder");
+    assert!(!has_leases());
+    let data = data(daemon.folder.as_ref().unwrap().path());
+    let in_force = "leases on 2 CPU(s), ceiling 20 us, guard";
+    let said = with_load(&data, || daemon.says(in_force));
+    assert!(said && has_leases(), "{:?}", daemon.said);
+    let measured = "before the set is applied";
+    let count = |said: &[String]| said.iter().filter(|line| line.contains(measured)).count();
+    assert_eq!(count(&daemon.said), 1, "{:?}", daemon.said);
+    // The figure from before outlasts the moment in which an event writes its settings.
+    assert_eq!(change_supply("1"), "teo");
+    assert!(daemon.says(in_force), "{:?}", daemon.said);
+    let kept = with_load(&data, || daemon.says("p50_us <= +100000%: "));
+    assert!(kept && daemon.said.last().unwrap().contains("kept"));
+    assert_eq!(count(&daemon.said), 1, "{:?}", daemon.said);
+    assert!(daemon.end_by(Signal::TERM).success());
+    let left = different(&content(machine.path()), &before);
+    assert!(left.is_empty(), "{left:?}");
+    wakepath(&["restore", "--root", root]).success();
+}
+
+/// Gives a machine a battery and a persistent set for each supply. The returned function changes the supply, as an event does, and
+/// returns the idle governor of then.
+fn laptop_with_set_for_battery(machine: &Path) -> impl Fn(&str) -> String {
+    let folder = machine.join("sys/class/power_supply/BAT0");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("type"), "Battery\n").unwrap();
+    let root = machine.to_str().unwrap().to_owned();
+    wakepath(&["apply", "teo", "--persist", "--yes", "--root", &root]).success();
+    let ladder = ["apply", "ladder", "--persist", "--yes", "--on", "battery"];
+    wakepath(&[&ladder[..], &["--root", &root]].concat()).success();
+    let machine = machine.to_owned();
+    move |online| {
+        let plug = machine.join("sys/class/power_supply/AC/online");
+        fs::write(plug, format!("{online}\n")).unwrap();
+        wakepath(&["apply", "--supply-changed", "--root", &root]).success();
+        let governor = machine.join("sys/devices/system/cpu/cpuidle/current_governor");
+        fs::read_to_string(governor).unwrap().trim().to_owned()
+    }
 }

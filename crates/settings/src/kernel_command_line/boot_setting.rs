@@ -143,8 +143,14 @@ impl BootSetting {
         let value = word.split_once('=').map_or("", |(_, value)| value);
         let key = known.key;
         match known.values {
-            WordValues::Any if !value.is_empty() => Ok(()),
-            WordValues::Any => Err(format!("{key} has no value; expected {key}=NAME")),
+            WordValues::Named(names) if value.is_empty() => Err(format!(
+                "{key} has no value; expected one of {}",
+                names.join(", ")
+            )),
+            WordValues::Any if value.is_empty() => {
+                Err(format!("{key} has no value; expected {key}=NAME"))
+            }
+            WordValues::Any => Ok(()),
             WordValues::UpTo(most) => match value.parse::<u32>() {
                 Ok(number) if number <= most => Ok(()),
                 _ => Err(format!(
@@ -196,7 +202,10 @@ mod tests {
                 "amd_pstate=actve",
                 "did you mean `active`? Known: active, passive",
             ),
-            ("amd_pstate", "Known: active"),
+            (
+                "amd_pstate",
+                "amd_pstate has no value; expected one of active, passive",
+            ),
             ("intel_pstate=off", "Known: active, passive, disable"),
             ("intel_idle.max_cstate=C1", "from 0 to 9"),
             ("processor.max_cstate=10", "from 0 to 9"),

@@ -273,6 +273,13 @@ impl Guard {
         counts.min().unwrap_or(0)
     }
 
+    /// The set was out of force for a moment: present windows begin anew, and figures from before the set stay.
+    pub fn note_set_was_applied_again(&mut self) {
+        self.watched
+            .iter_mut()
+            .for_each(WatchedCondition::forget_windows);
+    }
+
     /// The set was put back because of [`GuardEvent::Broken`]. Windows from now on tell whether that helped.
     pub fn note_set_was_put_back(&mut self) {
         if let Phase::Broken(index, broken) = &self.phase {
