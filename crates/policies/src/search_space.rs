@@ -7,6 +7,7 @@ use wakepath_hardware::idle::IdleState;
 use wakepath_hardware::machine::Cluster;
 use wakepath_units::Kilohertz;
 
+use crate::mechanism::key::AnyKey;
 use crate::mechanism::{Kind, Mechanism, Place, find_mechanism};
 
 /// A part of policy sets that a search may change; a set has at most one policy of each part.
@@ -341,7 +342,7 @@ impl KeyRange {
         match &self.values {
             Words => {
                 let found = find_mechanism(mechanism).and_then(|found| found.find_key(self.key));
-                let words = found.map(|key| key.accepted_words()).unwrap_or_default();
+                let words = found.map(AnyKey::accepted_words).unwrap_or_default();
                 words.into_iter().map(str::to_owned).collect()
             }
             Choices(choices) => choices.iter().map(|choice| (*choice).to_owned()).collect(),

@@ -49,7 +49,8 @@ impl ResetEvent {
     /// Whether the event is about the part of the machine that a setting belongs to.
     pub(crate) fn concerns_place(&self, root: &Root, at: &At) -> bool {
         match (self, at) {
-            (Self::Resume, _) => true,
+            // The kernel moves interrupts off a CPU that goes, and does not move them back.
+            (Self::Resume, _) | (Self::CpuOnline(_), At::Interrupt(_)) => true,
             (Self::CpuOnline(online), At::Cpu(cpu) | At::IdleState { cpu, .. }) => cpu == online,
             (Self::CpuOnline(online), At::CpufreqPolicy(policy)) => {
                 let file = format!("sys/devices/system/cpu/cpufreq/policy{policy}/related_cpus");
@@ -59,8 +60,6 @@ impl ResetEvent {
                         .split_whitespace()
                         .any(|cpu| cpu.parse() == Ok(*online))
             }
-            // The kernel moves interrupts off a CPU that goes, and does not move them back.
-            (Self::CpuOnline(_), At::Interrupt(_)) => true,
             (Self::DriveReady(ready), At::Drive(drive)) => ready == drive,
             (Self::DriveReady(ready), At::Disk(disk)) => is_namespace_of_drive(disk, ready),
             _ => false,

@@ -67,6 +67,13 @@ impl Trial {
         found.map(|(_, runs)| runs)
     }
 
+    /// Whether another trial has the same metrics in every run, to the bit.
+    pub(crate) fn has_same_metrics(&self, other: &Self) -> bool {
+        let loads = self.loads.iter().zip(&other.loads);
+        let mut pairs = loads.chain([(&self.rest, &other.rest)]);
+        pairs.all(|(own, other)| own.runs == other.runs)
+    }
+
     /// A metric of a load in every seed; `None` if a run lacks the metric.
     pub fn metric_in_each_seed(&self, load_index: usize, metric: &str) -> Option<Vec<f64>> {
         self.loads.get(load_index)?.metric_of_each_run(metric)

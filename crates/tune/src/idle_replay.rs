@@ -14,6 +14,7 @@ use wakepath_results::RunRecord;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, ReplayRequest};
 use wakepath_study::run::RunControl;
+use wakepath_study::run::drive_io::NamedMetrics;
 use wakepath_study::run::parts::run_backend_in_memory;
 use wakepath_study::run::replay::{
     Replay, Replaying, doubt_by_few_recorded_cpus, evidence_for_other_machine,
@@ -34,7 +35,7 @@ const BLOCKS: u32 = 20;
 
 /// A recording whose idle periods other governors go through.
 #[derive(Debug)]
-pub struct RecordedIdle {
+pub struct IdleRecording {
     /// The file, as an absolute path.
     path: String,
     /// Name of the machine whose figures replace the recording's.
@@ -53,7 +54,7 @@ pub struct RecordedIdle {
     pub doubts: Vec<String>,
 }
 
-impl RecordedIdle {
+impl IdleRecording {
     /// Opens a recording, with the figures of a machine in place of its own where one is named. `kernel`: that of the
     /// governors, in place of the recorded one.
     ///
@@ -152,7 +153,7 @@ impl RecordedIdle {
         &self,
         sets: &[PolicySet],
         cancelled: &AtomicBool,
-    ) -> Result<Vec<Vec<Vec<(String, f64)>>>, TuneError> {
+    ) -> Result<Vec<Vec<NamedMetrics>>, TuneError> {
         let request = replay_request(&self.path, self.machine.as_deref(), sets.to_vec(), BLOCKS);
         let plan = Plan::for_replay(&request, false).map_err(tune_error_of_study)?;
         let backend = Replay::new(&plan).map_err(tune_error_of_study)?;
@@ -178,7 +179,7 @@ impl RecordedIdle {
     }
 }
 
-fn metrics_in_order_of_blocks(runs: &[RunRecord], policy: &str) -> Vec<Vec<(String, f64)>> {
+fn metrics_in_order_of_blocks(runs: &[RunRecord], policy: &str) -> Vec<NamedMetrics> {
     let mut found: Vec<&RunRecord> = runs.iter().filter(|run| run.key.policy == policy).collect();
     found.sort_by_key(|run| run.key.repeat);
     found.into_iter().map(|run| run.metrics.clone()).collect()
@@ -217,7 +218,7 @@ fn tune_error_of_study(error: StudyError) -> TuneError {
 ///
 /// Every trial is the whole of each recording: its blocks of equal time are the runs, whatever the effort asks for.
 pub struct IdleReplay<'a> {
-    recordings: &'a [RecordedIdle],
+    recordings: &'a [IdleRecording],
     cancelled: &'a AtomicBool,
     /// Trials by the text of the set: the search asks for each set several times.
     made: Mutex<BTreeMap<String, TrialOutcome>>,
@@ -225,7 +226,7 @@ pub struct IdleReplay<'a> {
 
 impl<'a> IdleReplay<'a> {
     /// Recordings, in the order of the request's loads.
-    pub fn new(recordings: &'a [RecordedIdle], cancelled: &'a AtomicBool) -> Self {
+    pub fn new(recordings: &'a [IdleRecording], cancelled: &'a AtomicBool) -> Self {
         Self {
             recordings,
             cancelled,

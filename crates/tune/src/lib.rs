@@ -15,6 +15,7 @@ mod answer;
 mod budget;
 mod drive_replay;
 mod effects;
+mod epp_effect;
 mod error;
 mod evaluator;
 mod figures;
@@ -45,7 +46,7 @@ pub use budget::Budget;
 pub use drive_replay::DriveReplay;
 pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-pub use idle_replay::{IdleReplay, RecordedIdle};
+pub use idle_replay::{IdleRecording, IdleReplay};
 pub use load::{DailyLoad, leaves_hours_of_rest, rest_workload};
 pub use load_argument::LoadArgument;
 pub use measured::{

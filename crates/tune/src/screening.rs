@@ -7,6 +7,7 @@
 use wakepath_results::Goal;
 
 use crate::answer::Finalist;
+use crate::evaluator::Trial;
 use crate::figures::Score;
 
 /// Share of the way to a change of the answer; a figure comes near if less is left.
@@ -45,6 +46,12 @@ impl Standing {
         }
     }
 
+    /// How far another set is from replacing this one: by its objective, or by the condition that it breaks most.
+    fn distance_to(&self, other: &Self) -> f64 {
+        let beyond = other.beyond.iter().copied().fold(0.0, f64::max);
+        (other.objective / self.objective - 1.0).abs().max(beyond)
+    }
+
     /// Where the set stands once short runs have moved from `before` to `after`. `None`: they are about other conditions.
     fn moved_by(&self, before: &Self, after: &Self) -> Option<Self> {
         let sizes = [&self.beyond, &before.beyond, &after.beyond].map(Vec::len);
@@ -73,7 +80,9 @@ impl Standing {
 pub(crate) struct Screening {
     /// By the deciding runs, in the order of the contenders.
     pub(crate) decided: Vec<Standing>,
-    /// By short runs; `None` for a refused set.
+    /// Short runs with all figures as assumed; `None` for a refused set.
+    pub(crate) trials: Vec<Option<Trial>>,
+    /// By these runs.
     pub(crate) short: Vec<Option<Standing>>,
     /// Index of the answer.
     pub(crate) answer: usize,
@@ -89,20 +98,37 @@ pub(crate) struct ScreenedEnd {
 }
 
 impl Screening {
+    /// The present settings, the answer, and the set that takes least to replace the answer, by number.
+    pub(crate) fn nearest_sets(&self) -> Vec<usize> {
+        let answer = &self.decided[self.answer];
+        let others = (1..self.decided.len()).filter(|set| *set != self.answer);
+        let nearest = others.min_by(|one, other| {
+            let ways = [one, other].map(|set| answer.distance_to(&self.decided[*set]));
+            ways[0].total_cmp(&ways[1])
+        });
+        let mut sets = vec![0, self.answer];
+        sets.extend(nearest);
+        sets.dedup();
+        sets
+    }
+
+    /// Where a set would stand by the deciding runs with the varied figure; `None` where it did not run.
+    fn predict(&self, index: usize, varied: &[Option<Standing>]) -> Option<Standing> {
+        let before = self.short.get(index)?.as_ref()?;
+        let after = varied.get(index)?.as_ref()?;
+        self.decided.get(index)?.moved_by(before, after)
+    }
+
     /// Judges short runs with a varied figure. `None` where the answer or the present settings did not run.
     pub(crate) fn judge_varied(&self, varied: &[Option<Standing>]) -> Option<ScreenedEnd> {
-        let predicted = |index: usize| {
-            let before = self.short.get(index)?.as_ref()?;
-            let after = varied.get(index)?.as_ref()?;
-            self.decided.get(index)?.moved_by(before, after)
-        };
-        let (answer, in_force) = (predicted(self.answer)?, predicted(0)?);
+        let answer = self.predict(self.answer, varied)?;
+        let in_force = self.predict(0, varied)?;
         let decided_answer = &self.decided[self.answer];
         let within = decided_answer.beyond.iter().zip(&answer.beyond);
         let breaking = within.map(|(before, after)| way_left(-before, -after));
         let mut least = breaking.fold(1.0, f64::min);
         for (index, decided) in self.decided.iter().enumerate() {
-            let other = predicted(index).filter(|_| index != self.answer);
+            let other = self.predict(index, varied).filter(|_| index != self.answer);
             if let Some(other) = other {
                 let ways = way_left_for_other([decided_answer, &answer], [decided, &other]);
                 least = least.min(ways);
@@ -167,6 +193,7 @@ mod tests {
                 standing(100.0, -0.2),
                 standing(110.0, -0.3),
             ],
+            trials: Vec::new(),
             short: vec![
                 Some(standing(60.0, -0.4)),
                 Some(standing(50.0, -0.1)),
@@ -179,6 +206,17 @@ mod tests {
     fn way_left_with(answer: Standing, other: Standing) -> f64 {
         let varied = [Some(standing(60.0, -0.4)), Some(answer), Some(other)];
         screening().judge_varied(&varied).unwrap().way_left
+    }
+
+    #[test]
+    fn the_nearest_set_takes_least_to_replace_the_answer() {
+        assert_eq!(screening().nearest_sets(), [0, 1, 2]);
+        let mut far = screening();
+        far.decided.push(standing(90.0, 0.4));
+        assert_eq!(far.nearest_sets(), [0, 1, 2]);
+        far.answer = 0;
+        far.decided[3] = standing(121.0, -0.1);
+        assert_eq!(far.nearest_sets(), [0, 3]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ const RUNGS: [Rung; 3] = [Rung::new(0, 1, 4), Rung::new(1, 1, 1), Rung::new(2, 3
 const LAST_RUNG: Rung = RUNGS[RUNGS.len() - 1];
 
 /// Most requests of a useful shortened run, as a share of a whole run: the warm-up is never cut.
-const MOST_OF_SHORTENED_RUN: f64 = 0.6;
+pub(crate) const MOST_OF_SHORTENED_RUN: f64 = 0.6;
 
 /// A budget so many times too small is refused by an estimate, before any whole run.
 const FAR_TOO_SMALL: u64 = 4;

@@ -1,7 +1,8 @@
 //! Which assumed figures of the machine would change the answer.
 //!
-//! Each assumed figure goes to the low and the high end of a range, one figure at a time. Short runs of the answer and its
-//! runners-up screen all figures ([`Screening`]). For figures that come near to a change, the sets run again on the deciding
+//! Each assumed figure goes to the low and the high end of a range, one figure at a time. One short run of each set screens
+//! all figures ([`Screening`]): first the present settings, the answer and the set nearest to it, then the others, unless a
+//! figure changed nothing at all. For figures that come near to a change, the sets run again on the deciding
 //! seeds: once each, and several times where a runner-up then looks better. A figure changes the answer only where so few runs
 //! decide otherwise than with the assumed figures: the search itself had more runs.
 
@@ -9,20 +10,19 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_policies::freq::epp::Epp;
-use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
-use wakepath_sim::expand_profile_for_machine;
 
 use crate::TuneError;
 use crate::answer::SearchAnswer;
+use crate::epp_effect::set_with_scaled_epp_effect;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score, mean};
 use crate::finalists;
 use crate::judgement::is_better_beyond_chance;
 use crate::load::check_hours_and_count_rest;
 use crate::screening::{LOOKS_BETTER, NEAR, Screening, Standing};
-use crate::search::{SearchRequest, smallest_cost_of_whole_runs};
+use crate::search::{MOST_OF_SHORTENED_RUN, SearchRequest, smallest_cost_of_whole_runs};
 use crate::simulation::Simulation;
 
 /// Number of sets beside the answer that run at each end of a range.
@@ -34,17 +34,14 @@ const REPEATS: u32 = 5;
 /// Divisors of the measured time in screening runs, the longest runs first.
 const SHORTENED: [u32; 3] = [1, 4, 16];
 
-/// Fewest requests of each load in a shortened screening run.
-const FEWEST_REQUESTS: f64 = 50.0;
+/// Fewest requests of each load in a shortened screening run: with fewer, chance hides what a figure changes.
+const FEWEST_REQUESTS: f64 = 200.0;
 
 /// Most requests of the screening as a share of all; the others are for figures that come near to a change.
 const SCREENING_SHARE: f64 = 0.6;
 
 /// Name of the only assumption beside figures: how much an energy-performance preference changes.
 const EPP_EFFECT: &str = "EPP's effect";
-
-/// Energy-performance preference to which figures of machines belong.
-const NEUTRAL_EPP: f64 = 128.0;
 
 /// Effects on the answer, with assumed figures of the machine varied singly.
 #[derive(Clone, Debug, Serialize)]
@@ -70,8 +67,10 @@ pub struct VariedFigure {
     pub reason: String,
     /// Where the range comes from.
     pub range_source: String,
-    /// Whether short runs alone judged the figure: with them nothing came near to a change.
-    pub by_short_runs: bool,
+    /// Whether one run of each set judged the figure: nothing came near to a change.
+    pub by_one_run: bool,
+    /// Whether no requests were left for others than the present settings, the answer and the set nearest to it.
+    pub with_nearest_only: bool,
     /// The answer at the low and at the high end; ends impossible for the machine are left out.
     pub ends: Vec<AnswerAtRangeEnd>,
 }
@@ -161,65 +160,143 @@ pub fn vary_assumed_figures(
     else {
         return Ok(None);
     };
-    let mut near: Vec<(f64, usize)> = Vec::new();
-    let mut varied: Vec<Option<VariedFigure>> = Vec::new();
-    for (index, assumption) in assumptions.iter().enumerate() {
-        if sensitivity.simulated >= most_requests && index > 0 {
-            sensitivity.not_reached.push(assumption.name.clone());
-            varied.push(None);
-            continue;
+    let mut rounds = ScreeningRounds {
+        study: &study,
+        screening: &screening,
+        assumptions: &assumptions,
+        most_requests,
+        screened: Vec::new(),
+        varied: Vec::new(),
+        as_assumed: None,
+    };
+    rounds.screen_by_nearest_sets(&mut sensitivity)?;
+    rounds.run_whole_where_near(&mut sensitivity)?;
+    rounds.screen_by_other_sets(&mut sensitivity)?;
+    rounds.run_whole_where_near(&mut sensitivity)?;
+    let varied = rounds.varied.into_iter();
+    for (figure, assumption) in varied.zip(&assumptions) {
+        match figure {
+            Some(figure) => sensitivity.figures.push(figure),
+            None => sensitivity.not_reached.push(assumption.name.clone()),
         }
-        let (figure, way_left) = study.screen_figure(&screening, assumption, &mut sensitivity)?;
-        if way_left < NEAR {
-            near.push((way_left, index));
-        }
-        varied.push(Some(figure));
     }
-    near.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut as_assumed: Option<DecidedAsAssumed> = None;
-    for (_, index) in near {
-        let assumption = &assumptions[index];
-        if sensitivity.simulated >= most_requests && sensitivity.shortened > 1 {
-            sensitivity.not_reached.push(assumption.name.clone());
-            varied[index] = None;
-            continue;
-        }
-        let mut ends = Vec::new();
-        for variation in &assumption.ends {
-            let found = study.find_answer_under(&assumption.name, variation)?;
-            let Some((mut end, requests)) = found else {
-                continue;
-            };
-            sensitivity.simulated += requests;
-            if end.other_answer.is_some() {
-                let decided = if let Some(known) = as_assumed.take() {
-                    known
-                } else {
-                    let decided = study.decide_with_assumed_figures()?;
-                    sensitivity.simulated += decided.requests;
-                    decided
-                };
-                end.other_answer = end
-                    .other_answer
-                    .filter(|other| decided.other_answer.as_ref() != Some(other));
-                as_assumed = Some(decided);
-            }
-            ends.push(end);
-        }
-        varied[index] = Some(assumption.with_ends(ends, false));
-    }
-    sensitivity.figures = varied.into_iter().flatten().collect();
     Ok(Some(sensitivity))
 }
 
+/// All figures on their way through the rounds of screening and whole runs.
+struct ScreeningRounds<'a> {
+    study: &'a RangeStudy<'a>,
+    screening: &'a Screening,
+    assumptions: &'a [Assumption],
+    most_requests: u64,
+    /// What screening says of each figure; `None` for figures that no requests were left for.
+    screened: Vec<Option<ScreenedFigure>>,
+    /// The result of each figure so far; `None` while it is not known.
+    varied: Vec<Option<VariedFigure>>,
+    as_assumed: Option<DecidedAsAssumed>,
+}
+
+/// What screening runs say of a figure.
+struct ScreenedFigure {
+    ends: Vec<AnswerAtRangeEnd>,
+    /// Share of the way to a change of the answer that is left.
+    way_left: f64,
+    /// Whether all runs were as with the figure as assumed, to the bit.
+    is_without_effect: bool,
+}
+
+impl ScreeningRounds<'_> {
+    /// Runs the present settings, the answer and the set nearest to it with each figure.
+    fn screen_by_nearest_sets(&mut self, sensitivity: &mut Sensitivity) -> Result<(), TuneError> {
+        let nearest = self.screening.nearest_sets();
+        let has_others = nearest.len() < self.study.contenders.sets.len();
+        for (index, assumption) in self.assumptions.iter().enumerate() {
+            let is_out_of_requests = sensitivity.simulated >= self.most_requests && index > 0;
+            let screened = if is_out_of_requests {
+                None
+            } else {
+                let study = self.study;
+                Some(study.screen_figure(self.screening, assumption, &nearest, sensitivity)?)
+            };
+            let judged = screened.as_ref().filter(|one| one.way_left >= NEAR);
+            self.varied.push(judged.map(|judged| VariedFigure {
+                with_nearest_only: has_others && !judged.is_without_effect,
+                ..assumption.with_ends(judged.ends.clone(), true)
+            }));
+            self.screened.push(screened);
+        }
+        Ok(())
+    }
+
+    /// Runs the other sets with each figure that is not judged yet, those first whose change is nearest.
+    fn screen_by_other_sets(&mut self, sensitivity: &mut Sensitivity) -> Result<(), TuneError> {
+        let nearest = self.screening.nearest_sets();
+        let all = 0..self.study.contenders.sets.len();
+        let others: Vec<usize> = all.filter(|set| !nearest.contains(set)).collect();
+        for index in self.figures_nearest_first(VariedFigure::needs_other_sets) {
+            if sensitivity.simulated >= self.most_requests {
+                break;
+            }
+            let assumption = &self.assumptions[index];
+            // Each set is judged beside the answer and the present settings, so that both run again.
+            let mut sets = vec![0, self.screening.answer];
+            sets.extend(&others);
+            sets.dedup();
+            let study = self.study;
+            let more = study.screen_figure(self.screening, assumption, &sets, sensitivity)?;
+            let is_far = more.way_left >= NEAR;
+            self.varied[index] = is_far.then(|| assumption.with_ends(more.ends.clone(), true));
+            self.screened[index] = Some(more);
+        }
+        Ok(())
+    }
+
+    /// Runs all sets whole with each figure that came near to a change and is not judged yet.
+    fn run_whole_where_near(&mut self, sensitivity: &mut Sensitivity) -> Result<(), TuneError> {
+        for index in self.figures_nearest_first(|varied| varied.is_none()) {
+            if sensitivity.simulated >= self.most_requests {
+                break;
+            }
+            let assumption = &self.assumptions[index];
+            let ends =
+                self.study
+                    .run_whole_at_each_end(assumption, &mut self.as_assumed, sensitivity)?;
+            self.varied[index] = Some(assumption.with_ends(ends, false));
+        }
+        Ok(())
+    }
+
+    /// Screened figures whose results pass a test, the nearest to a change first.
+    fn figures_nearest_first(
+        &self,
+        is_wanted: impl Fn(Option<&VariedFigure>) -> bool,
+    ) -> Vec<usize> {
+        let screened = self.screened.iter().zip(&self.varied).enumerate();
+        let mut wanted: Vec<(f64, usize)> = screened
+            .filter(|(_, (_, varied))| is_wanted(varied.as_ref()))
+            .filter_map(|(index, (screened, _))| Some((screened.as_ref()?.way_left, index)))
+            .collect();
+        wanted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        wanted.into_iter().map(|(_, index)| index).collect()
+    }
+}
+
+impl VariedFigure {
+    /// Whether a result is there, and is about the nearest set only.
+    fn needs_other_sets(varied: Option<&Self>) -> bool {
+        varied.is_some_and(|one| one.with_nearest_only)
+    }
+}
+
 impl Assumption {
-    fn with_ends(&self, ends: Vec<AnswerAtRangeEnd>, by_short_runs: bool) -> VariedFigure {
+    fn with_ends(&self, ends: Vec<AnswerAtRangeEnd>, by_one_run: bool) -> VariedFigure {
         VariedFigure {
             figure: self.name.clone(),
             assumed: self.assumed,
             reason: self.reason.clone(),
             range_source: self.range_source.clone(),
-            by_short_runs,
+            by_one_run,
+            with_nearest_only: false,
             ends,
         }
     }
@@ -277,23 +354,6 @@ fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Assumption> {
     epp.into_iter().chain(figures).collect()
 }
 
-/// The set with the distance of the energy-performance preference from neutral multiplied. A set without a preference stays
-/// unchanged, and so does the preference 0, documented as the fastest.
-fn set_with_scaled_epp_effect(machine: &Machine, set: &PolicySet, factor: f64) -> PolicySet {
-    let Ok(expanded) = expand_profile_for_machine(machine, set) else {
-        return set.clone();
-    };
-    let Some(number) = expanded.set.epp().and_then(Epp::number).filter(|n| *n > 0) else {
-        return set.clone();
-    };
-    let scaled = NEUTRAL_EPP + (f64::from(number) - NEUTRAL_EPP) * factor;
-    let policy = format!("epp[value={}]", scaled.round().clamp(1.0, 255.0));
-    let replaced = policy
-        .parse()
-        .and_then(|policy: PolicySpec| expanded.set.with_policy(policy));
-    replaced.unwrap_or_else(|_| set.clone())
-}
-
 /// The sets to run, and how, whatever is varied.
 struct RangeStudy<'a> {
     machine: &'a Machine,
@@ -317,20 +377,17 @@ impl RangeStudy<'_> {
         sensitivity.simulated += cost;
         let ends: usize = assumptions.iter().map(|one| one.ends.len()).sum();
         let left = most_requests.saturating_sub(cost) as f64 * SCREENING_SHARE;
-        let is_affordable = |shortened: u32| {
-            let ratio = smallest_cost_of_whole_runs(self.question.loads, shortened);
+        let lengths = SHORTENED.into_iter();
+        let useful: Vec<u32> = lengths
+            .filter(|s| self.is_length_useful(&whole, *s))
+            .collect();
+        let affordable = useful.iter().find(|s| {
+            let ratio = smallest_cost_of_whole_runs(self.question.loads, **s);
             cost as f64 / ratio * (ends + 1) as f64 <= left
-        };
-        let mut shortened = SHORTENED.into_iter();
-        let long_enough = shortened
-            .clone()
-            .filter(|s| has_enough_requests(&whole, *s));
-        let chosen = shortened
-            .find(|s| has_enough_requests(&whole, *s) && is_affordable(*s))
-            .or(long_enough.last())
-            .unwrap_or(1);
+        });
+        let chosen = *affordable.or(useful.last()).unwrap_or(&1);
         sensitivity.shortened = chosen;
-        let short = if chosen == 1 {
+        let short_trials = if chosen == 1 {
             whole
         } else {
             let (trials, requests) =
@@ -338,46 +395,99 @@ impl RangeStudy<'_> {
             sensitivity.simulated += requests;
             trials
         };
-        let standings = self.standings_of_trials(&short, chosen)?;
+        let standings = self.standings_of_trials(&short_trials, chosen)?;
         Ok(standings.map(|short| Screening {
             decided: self.contenders.decided.clone(),
+            trials: short_trials,
             short,
             answer: self.contenders.answer,
         }))
     }
 
-    /// Runs all sets with a figure at each end of its range. Returns what short runs say, and how much of the way to a change is
-    /// left.
+    /// Whether runs with the measured time divided by so much are cheaper, and long enough. The warm-up is never cut, so that
+    /// shortened runs may cost nearly as much as whole ones.
+    fn is_length_useful(&self, whole: &[Option<Trial>], shortened: u32) -> bool {
+        let ratio = smallest_cost_of_whole_runs(self.question.loads, shortened);
+        let is_cheaper = 1.0 / ratio <= MOST_OF_SHORTENED_RUN;
+        shortened == 1 || (is_cheaper && has_enough_requests(whole, shortened))
+    }
+
+    /// Runs some of the sets, by their numbers, with a figure at each end of its range.
     fn screen_figure(
         &self,
         screening: &Screening,
         assumption: &Assumption,
+        numbers: &[usize],
         sensitivity: &mut Sensitivity,
-    ) -> Result<(VariedFigure, f64), TuneError> {
-        let mut ends = Vec::new();
-        let mut way_left = 1.0_f64;
+    ) -> Result<ScreenedFigure, TuneError> {
+        let mut screened = ScreenedFigure {
+            ends: Vec::new(),
+            way_left: 1.0,
+            is_without_effect: true,
+        };
         for variation in &assumption.ends {
             let Some((value, machine, sets)) = self.vary(&assumption.name, variation) else {
                 continue;
             };
             let simulation = self.simulate_on(&machine)?;
-            let (trials, requests) = self.run_sets(&simulation, &sets, 1, sensitivity.shortened)?;
+            let chosen: Vec<PolicySet> = numbers.iter().map(|set| sets[*set].clone()).collect();
+            let (made, requests) = self.run_sets(&simulation, &chosen, 1, sensitivity.shortened)?;
             sensitivity.simulated += requests;
+            let mut trials: Vec<Option<Trial>> = vec![None; sets.len()];
+            for (number, trial) in numbers.iter().zip(made) {
+                let before = screening.trials[*number].as_ref();
+                screened.is_without_effect &= trial
+                    .as_ref()
+                    .zip(before)
+                    .is_some_and(|(now, before)| now.has_same_metrics(before));
+                trials[*number] = trial;
+            }
             let standings = self.standings_of_trials(&trials, sensitivity.shortened)?;
             let judged = standings.and_then(|standings| screening.judge_varied(&standings));
             let Some(judged) = judged else {
                 continue;
             };
-            way_left = way_left.min(judged.way_left);
-            ends.push(AnswerAtRangeEnd {
+            screened.way_left = screened.way_left.min(judged.way_left);
+            screened.ends.push(AnswerAtRangeEnd {
                 value,
                 gain_percent: self.gain_of_answer(100.0 * judged.change),
                 other_answer: None,
                 breaks_condition: false,
             });
         }
-        let is_short = sensitivity.shortened > 1;
-        Ok((assumption.with_ends(ends, is_short), way_left))
+        Ok(screened)
+    }
+
+    /// The answer by whole runs with a figure at each end of its range.
+    fn run_whole_at_each_end(
+        &self,
+        assumption: &Assumption,
+        as_assumed: &mut Option<DecidedAsAssumed>,
+        sensitivity: &mut Sensitivity,
+    ) -> Result<Vec<AnswerAtRangeEnd>, TuneError> {
+        let mut ends = Vec::new();
+        for variation in &assumption.ends {
+            let found = self.find_answer_under(&assumption.name, variation)?;
+            let Some((mut end, requests)) = found else {
+                continue;
+            };
+            sensitivity.simulated += requests;
+            if end.other_answer.is_some() {
+                let decided = if let Some(known) = as_assumed.take() {
+                    known
+                } else {
+                    let decided = self.decide_with_assumed_figures()?;
+                    sensitivity.simulated += decided.requests;
+                    decided
+                };
+                end.other_answer = end
+                    .other_answer
+                    .filter(|other| decided.other_answer.as_ref() != Some(other));
+                *as_assumed = Some(decided);
+            }
+            ends.push(end);
+        }
+        Ok(ends)
     }
 
     /// The gain over the present settings in percent, from the change of the objective; `None` where nothing was to be changed.
@@ -567,14 +677,13 @@ impl RangeStudy<'_> {
     }
 }
 
-/// Whether each load's runs have enough requests when they are shortened. Whole runs always have.
+/// Whether each load's runs have enough requests when they are shortened.
 fn has_enough_requests(trials: &[Option<Trial>], shortened: u32) -> bool {
     let mut loads = trials.iter().flatten().flat_map(|trial| &trial.loads);
-    shortened == 1
-        || loads.all(|load| {
-            let requests = load.mean_requests_of_run().unwrap_or(0.0);
-            requests / f64::from(shortened) >= FEWEST_REQUESTS
-        })
+    loads.all(|load| {
+        let requests = load.mean_requests_of_run().unwrap_or(0.0);
+        requests / f64::from(shortened) >= FEWEST_REQUESTS
+    })
 }
 
 impl Sensitivity {

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel_version_or_nearest)]
     pub(super) kernel: Option<KernelVersion>,
     /// Do not vary the machine's assumed figures. Unless told so, each goes to both ends of its range after the search, which
-    /// takes up to half as many requests again: all by short runs, and by whole runs where the answer may change.
+    /// takes up to half as many requests again: one run of each set, and more where the answer may change.
     #[arg(long)]
     pub(super) no_sensitivity: bool,
     #[command(flatten)]

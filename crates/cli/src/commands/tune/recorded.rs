@@ -5,7 +5,7 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_study::run::drive_io::DriveIo;
 use wakepath_trace::recording::is_recording_file;
 use wakepath_tune::{
-    DailyLoad, DriveReplay, IdleReplay, LoadArgument, RecordedIdle, SearchRequest, Space,
+    DailyLoad, DriveReplay, IdleRecording, IdleReplay, LoadArgument, SearchRequest, Space,
     leaves_hours_of_rest, search_best_policy_set,
 };
 
@@ -74,7 +74,7 @@ pub(super) fn search_idle_policies(
     let all_hours: f64 = hours.iter().sum();
     let mut recordings = Vec::new();
     for (load, hours) in loads.iter().zip(hours) {
-        let recording = RecordedIdle::read(&load.path, args.machine.as_deref(), args.kernel)?;
+        let recording = IdleRecording::read(&load.path, args.machine.as_deref(), args.kernel)?;
         for doubt in &recording.doubts {
             warning!("{}: {doubt}", load.path.display());
         }

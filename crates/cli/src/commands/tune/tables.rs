@@ -342,12 +342,19 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     let robust =
         is_robust.then(|| format!("None of {varied} changes the answer at an end of its range."));
     let figures = sensitivity.figures.iter();
-    let short = figures.filter(|figure| figure.by_short_runs).count() as u64;
-    let by_runs = (short > 0 && sensitivity.shortened > 1).then(|| {
-        format!(
-            "{short} of them varied by runs of 1/{} of the time, which came nowhere near a change; the others by whole runs.",
-            sensitivity.shortened
-        )
+    let by_one = figures.filter(|figure| figure.by_one_run).count() as u64;
+    let by_runs = (by_one > 0).then(|| {
+        let length = match sensitivity.shortened {
+            1 => String::new(),
+            shortened => format!(" of 1/{shortened} of the time"),
+        };
+        let figures = sensitivity.figures.iter();
+        let nearest = figures.filter(|figure| figure.with_nearest_only).count();
+        let sets = match nearest {
+            0 => String::new(),
+            _ => format!(" For want of requests, {nearest} of them ran with the answer and the set nearest to it only."),
+        };
+        format!("One run of a set{length} was enough for {by_one}: no change came near.{sets}")
     });
     let left = sensitivity.not_reached.len() as u64;
     let not_reached = (left > 0).then(|| {
