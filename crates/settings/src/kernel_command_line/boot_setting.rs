@@ -6,8 +6,6 @@
 use wakepath_system::System;
 use wakepath_units::spelling::suggestion_with_known_names;
 
-use super::word::{KernelWord, key_of};
-
 /// Values that a word takes.
 #[derive(Clone, Copy, Debug)]
 enum WordValues {
@@ -123,12 +121,8 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
 ];
 
 impl BootSetting {
-    /// The setting that a word decides; `None`: the word is for something else.
-    pub fn for_word(word: &KernelWord) -> Option<&'static Self> {
-        Self::for_key(word.key())
-    }
-
-    fn for_key(key: &str) -> Option<&'static Self> {
+    /// The setting that a word decides, by the word up to its `=`; `None`: the word is for something else.
+    pub fn for_key(key: &str) -> Option<&'static Self> {
         BOOT_SETTINGS.iter().copied().find(|known| known.key == key)
     }
 
@@ -137,11 +131,10 @@ impl BootSetting {
     /// # Errors
     /// The values that the kernel takes.
     pub(super) fn check_word(word: &str) -> Result<(), String> {
-        let Some(known) = Self::for_key(key_of(word)) else {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let Some(known) = Self::for_key(key) else {
             return Ok(());
         };
-        let value = word.split_once('=').map_or("", |(_, value)| value);
-        let key = known.key;
         match known.values {
             WordValues::Named(names) if value.is_empty() => Err(format!(
                 "{key} has no value; expected one of {}",
@@ -177,11 +170,11 @@ impl BootSetting {
     pub fn read_from_command_line(&self, system: &System) -> Option<String> {
         let text = system.root().read_text_if_readable("proc/cmdline")?;
         let words = text.split_ascii_whitespace();
-        let values = words.filter_map(|word| {
+        let mut values = words.filter_map(|word| {
             let (key, value) = word.split_once('=')?;
             (key == self.key).then(|| value.to_owned())
         });
-        values.last()
+        values.next_back()
     }
 
     /// The running kernel's value with its file; `None`: the kernel shows none.
@@ -219,7 +212,7 @@ mod tests {
             ("cpuidle.governor=", "expected cpuidle.governor=NAME"),
             ("cpuidle_haltpoll.force=yes", "Known: Y, N"),
         ] {
-            let refused = word.parse::<KernelWord>().unwrap_err();
+            let refused = BootSetting::check_word(word).unwrap_err();
             assert!(refused.contains(part), "{word}: {refused}");
         }
     }
@@ -234,15 +227,14 @@ mod tests {
                 WordValues::UpTo(most) => most.to_string(),
                 WordValues::Any => "menu".to_owned(),
             };
-            let word: KernelWord = format!("{}={value}", known.key).parse().unwrap();
-            assert_eq!(BootSetting::for_word(&word).unwrap().key, known.key);
+            let word = format!("{}={value}", known.key);
+            BootSetting::check_word(&word).unwrap();
             let advice = known.advise_value(&value);
             assert!(advice.contains(&format!("`wakepath apply --kernel-word {word}`")));
         }
         // Words for something else are taken as they are.
         for other in ["nosmt", "isolcpus=2-3", "amd_pstate.shared_mem=1"] {
-            let word: KernelWord = other.parse().unwrap();
-            assert!(BootSetting::for_word(&word).is_none(), "{other}");
+            BootSetting::check_word(other).unwrap();
         }
     }
 

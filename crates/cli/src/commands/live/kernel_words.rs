@@ -35,7 +35,7 @@ struct DecidedSetting<'a> {
 
 impl<'a> DecidedSetting<'a> {
     fn find_for_word(system: &System, word: &'a KernelWord) -> Option<Self> {
-        let known = BootSetting::for_word(word)?;
+        let known = BootSetting::for_key(word.key())?;
         let (running, shown_in) = known.read_running_value(system).unzip();
         Some(Self {
             word: word.as_str(),
