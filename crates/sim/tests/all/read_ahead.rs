@@ -269,3 +269,21 @@ proptest! {
         prop_assert_eq!(on(&machine, &lines).seconds.to_bits(), run.seconds.to_bits());
     }
 }
+
+/// fio drops what is cached of the file (`posix_fadvise(POSIX_FADV_DONTNEED)`) before each pass through a random map.
+#[test]
+fn random_reads_miss_again_in_each_pass() {
+    let machine = machine("6.12", 1, 16.0);
+    let runs = ["size=1m", "size=1g"].map(|size| {
+        let lines = format!("rw=randread\nbs=4k\ntime_based\nruntime=200ms\n{size}");
+        on(&machine, &lines)
+    });
+    let passes = runs[0].reads as f64 / 256.0;
+    assert!(passes > 2.0, "{passes}");
+    let ratio = runs[0].reads as f64 / runs[1].reads as f64;
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    let [short, long] = runs.map(|run| run.latency_us.mean);
+    assert!((short / long - 1.0).abs() < 0.01, "{short} {long}");
+    let looped = on(&machine, "rw=randread\nbs=4k\nsize=1m\nloops=5");
+    assert_eq!(looped.reads, 5 * 256);
+}

@@ -113,7 +113,6 @@ impl PauseRule {
 /// One job of the workload: what each of its processes does.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSetup {
-    pub(super) name: String,
     /// Share of reads, 0 to 100.
     pub(super) read_percent: u8,
     pub(super) depth: u32,
@@ -455,7 +454,6 @@ fn compile_job(
     let counts_bytes = job.block_sizes.any_size_varies();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
-        name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
         depth: if job.submits_by_threads {

@@ -6,7 +6,6 @@ use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
-use crate::error::SimError;
 use crate::page_cache::events::CallTurn;
 use crate::task::events::TaskTurn;
 use crate::task::fio::setup::JobSetup;
@@ -118,16 +117,12 @@ impl<O: Observer> Engine<'_, O> {
         let job = &self.setup.jobs[process.job];
         let (direction, bytes) =
             process.take_next_request(job, t.requests.begun, self.context.random_streams());
-        let taken = TakenRequest {
+        Some(TakenRequest {
             job: process.job,
             number: process.submitted,
             direction,
             bytes,
-        };
-        if job.buffered && process.bytes > job.span {
-            self.refuse_reread_from_cache(task);
-        }
-        Some(taken)
+        })
     }
 
     /// Submits a process's next request, after the work of the submission.
@@ -187,22 +182,6 @@ impl<O: Observer> Engine<'_, O> {
         {
             self.end_submitter(index);
         }
-    }
-
-    /// Ends the run with an error: a job would read data a second time, which the page cache has by then.
-    #[cold]
-    fn refuse_reread_from_cache(&mut self, task: TaskId) {
-        let t = &self.tasks[task];
-        let modelled = self.cache.is_some() && t.caller.is_some();
-        let job = t.index_of_job_or_program().map(|job| &self.setup.jobs[job]);
-        let Some(job) = job.filter(|_| !modelled) else {
-            return;
-        };
-        self.context.end_run_with_failure(SimError::Workload {
-            job: job.name.clone(),
-            what: "buffered reads beyond its size, which the page cache has by then; give a larger size, norandommap=1, or direct=1"
-                .to_owned(),
-        });
     }
 
     /// Decides what a fio process does next, and begins to do so.
