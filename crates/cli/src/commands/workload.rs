@@ -14,8 +14,10 @@ use anyhow::{Context, ensure};
 use wakepath_trace::recording::Reader;
 use wakepath_trace::task_io::{TaskIoProfile, collect_task_io};
 use wakepath_trace::task_steps::{
-    MAX_OBSERVED_STEPS, ObservedTasks, TaskStepsError, collect_task_steps,
+    MAX_OBSERVED_STEPS, ObservedStep, ObservedTask, ObservedTasks, TaskStepsError,
+    collect_task_steps,
 };
+use wakepath_workloads::tasks::TasksFile;
 
 use crate::messages::{note, warning};
 use crate::new_file;
@@ -121,7 +123,7 @@ fn extract_tasks_from_recording(args: &ExtractArgs, out: &mut Screen) -> anyhow:
     let (file, too_large) = steps::make_tasks_file(&observed);
     let text = steps::format_tasks_file(&args.recording.display().to_string(), &file);
     write_workload_file(args, &text)?;
-    note_what_steps_leave_out(&observed, too_large);
+    note_what_steps_leave_out(&observed, &file, too_large);
     let steps: usize = file.tasks.iter().map(|task| task.steps.len()).sum();
     writeln!(
         out,
@@ -151,8 +153,19 @@ fn explain_missing_steps(recording: &Path, error: &TaskStepsError) -> anyhow::Er
     anyhow::anyhow!("{}: {error}{remedy}", recording.display())
 }
 
+/// Whether wake-ups from outside decide when a task runs: at least 20, and one sleep in 20.
+fn is_driven_from_outside(task: &ObservedTask) -> bool {
+    let wake_ups = task.outside_wake_ups;
+    wake_ups >= 20 && wake_ups.saturating_mul(20) >= task.waits
+}
+
+/// Whether a task flushes the drive after it has waited for pages that it wrote back.
+fn syncs_pages(task: &ObservedTask) -> bool {
+    task.uses_page_cache && task.steps.contains(&ObservedStep::Flush)
+}
+
 /// Warns of what the steps do not have, or have otherwise than the recording.
-fn note_what_steps_leave_out(observed: &ObservedTasks, too_large: u64) {
+fn note_what_steps_leave_out(observed: &ObservedTasks, file: &TasksFile, too_large: u64) {
     let (used, recorded) = (
         observed.used_ns as f64 / 1e9,
         observed.recorded_ns as f64 / 1e9,
@@ -176,10 +189,34 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, too_large: u64) {
     for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
         warning!("{count} {what} are left out");
     }
-    if observed.outside_wake_ups > 0 {
+    let (served, others): (Vec<_>, Vec<_>) = (file.tasks.iter().zip(&observed.tasks))
+        .partition(|(_, task)| is_driven_from_outside(task));
+    if let Some((first, task)) = served.first() {
+        let beside = match served.len() {
+            1 => String::new(),
+            count => format!(" (and {} other tasks)", count - 1),
+        };
+        warning!(
+            "{}{beside}: {} of {} sleeps ended by wake-ups from outside, as from a network card. What sent them is not in the \
+             recording, so these sleeps keep their recorded lengths, and under other settings or machines latencies and rates are those \
+             of other arrivals",
+            first.name,
+            task.outside_wake_ups,
+            task.waits
+        );
+    }
+    for (task, _) in (file.tasks.iter().zip(&observed.tasks)).filter(|(_, task)| syncs_pages(task))
+    {
+        warning!(
+            "{}: its fsync waits for the pages that it wrote, one by one. Which of these waits are sleeps depends on the clock, so latencies \
+             of its writes under other settings can be off by a third",
+            task.name
+        );
+    }
+    let outside: u64 = (others.iter()).map(|(_, task)| task.outside_wake_ups).sum();
+    if outside > 0 {
         note!(
-            "{} wake-ups came from outside, as from a network card: their sleeps keep the recorded length",
-            observed.outside_wake_ups
+            "{outside} wake-ups came from outside, as from a network card: their sleeps keep the recorded length"
         );
     }
     if observed.devices > 1 {

@@ -20,6 +20,7 @@ mod explain;
 mod explain_laboratory;
 mod explain_rig;
 mod extract;
+mod extract_families;
 mod extract_laboratory;
 mod extract_tasks;
 mod failed_tests;

@@ -293,6 +293,10 @@ impl Task {
         let job = match &self.kind {
             Kind::FioProcess(process) => &setup.jobs[process.job],
             Kind::FioHelper(helper) => &setup.jobs[helper.job],
+            Kind::Thread(thread) if thread.uses_page_cache => {
+                let slept = self.requests.slept;
+                return setup.io.resumption_work(usize::from(slept), slept);
+            }
             Kind::Thread(_) | Kind::KernelThread(_) => {
                 return setup.io.resumption_work(taken, self.requests.slept)
                     + setup.cpu.extra_syscall_work(self.cpu);

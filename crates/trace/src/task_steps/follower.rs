@@ -72,6 +72,20 @@ struct TaskState {
     completed: Option<u64>,
     /// Wake-ups from waits for requests, without and with iowait.
     io_waits: [u64; 2],
+    /// Sleeps that something outside ended.
+    outside_wake_ups: u64,
+    /// The last request; `None` before the first one.
+    last_request: Option<RequestKind>,
+    /// Whether the steps have a request since the last wait for all requests.
+    has_unawaited_request: bool,
+}
+
+/// What a request asks of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestKind {
+    Read,
+    Write,
+    Flush,
 }
 
 /// Follows tasks through the events of a recording.
@@ -280,6 +294,7 @@ impl<'a> TaskFollower<'a> {
             // The task was about to sleep, and did not.
             return;
         }
+        let slept_beside_request = state.slept_beside_request();
         let has_completed =
             (state.completed.zip(state.stopped)).is_some_and(|(completed, stopped)| {
                 completed >= stopped && time.saturating_sub(completed) <= INTERRUPT_NS
@@ -296,8 +311,22 @@ impl<'a> TaskFollower<'a> {
                 self.steps += 1;
             }
         }
+        let waited_until = match cause {
+            WakeCause::Outside => self.begin_of_idle_exit(time, cpu).unwrap_or(time),
+            _ => time,
+        };
         if let Some(state) = self.tasks.get_mut(&task) {
-            state.wake = Some(PendingWake { cause, time });
+            if state.last_request == Some(RequestKind::Read) {
+                match cause {
+                    WakeCause::Io(_) => state.items.note_wait_for_read(),
+                    _ if slept_beside_request => state.items.reads_ahead = true,
+                    _ => {}
+                }
+            }
+            state.wake = Some(PendingWake {
+                cause,
+                time: waited_until,
+            });
             state.completed = None;
         }
         self.cpus.entry(cpu).or_default().woken = Some(task);
@@ -321,11 +350,16 @@ impl<'a> TaskFollower<'a> {
                 },
             };
         };
+        let due = time.saturating_sub(INTERRUPT_NS)..=time;
+        let span = self.idle.last_span_before(cpu, time);
+        let told = span.and_then(|span| span.next_timer);
+        let has_told_timer = told.is_some_and(|told| due.contains(&told));
         // On a busy CPU, one interrupt wakes one task: the next wake-up is the running task's.
         let interruption = state.interruption.take();
         match interruption.filter(|(at, _)| time.saturating_sub(*at) <= INTERRUPT_NS) {
             Some((at, Interruption::Timer)) => WakeCause::Timer(at),
             Some((_, Interruption::Device)) => WakeCause::Outside,
+            None if has_told_timer => WakeCause::Timer(told.unwrap_or(time)),
             None => WakeCause::Task(waker),
         }
     }
@@ -339,13 +373,25 @@ impl<'a> TaskFollower<'a> {
         if let Some(told) = told.filter(|told| (span.start..=time).contains(told)) {
             return told;
         }
+        self.begin_of_exit(span, cpu, time)
+    }
+
+    /// When what woke a CPU that is idle until `time` came: before the idle state's exit. `None`: the CPU was busy.
+    fn begin_of_idle_exit(&self, time: u64, cpu: u32) -> Option<u64> {
+        let is_busy = (self.cpus.get(&cpu)).is_some_and(|state| state.running.is_some());
+        let span = self.idle.last_span_before(cpu, time)?;
+        (!is_busy).then(|| self.begin_of_exit(span, cpu, time))
+    }
+
+    /// When a CPU began to leave the idle state of a span, which it had left at `time`.
+    fn begin_of_exit(&self, span: &IdleSpan, cpu: u32, time: u64) -> u64 {
         let exits = self.exits.get(&cpu);
         let exit = exits.and_then(|exits| exits.get(usize::from(span.state)));
-        let left = span
+        let begun = span
             .end
             .min(time)
             .saturating_sub(exit.copied().unwrap_or(0));
-        left.max(span.start)
+        begun.max(span.start)
     }
 
     fn note_iowait_of_last_wake_up(&mut self, cpu: u32, iowait: bool) {
@@ -389,6 +435,7 @@ impl<'a> TaskFollower<'a> {
                 state.items.first_cpu = cpu;
             }
             outside = state.end_wait(time, start);
+            state.outside_wake_ups += outside;
             state.items.note_turn(cpu);
             state.burst = Some((cpu, time, 0));
         }
@@ -494,18 +541,23 @@ impl<'a> TaskFollower<'a> {
         let used_ns = self.end.saturating_sub(self.idle.window.0);
         let mut all = Vec::with_capacity(self.tasks.len());
         for (number, state) in self.tasks {
+            let asleep_ns = state.time_asleep_at_end(self.end);
             let mut items = state.items;
+            if let Some(asleep_ns) = asleep_ns {
+                items.add_sleep_at_end(asleep_ns);
+            }
             items.io_wait = state.io_waits[1] >= state.io_waits[0];
             items.is_running_at_end = state.burst.is_some();
             items.leaves_callbacks = self.kept_ticks.leaves_callbacks(number);
             all.push(FollowedTask {
                 number,
                 name: names.get(&number).cloned(),
+                outside_wake_ups: state.outside_wake_ups,
                 items,
             });
         }
         ObservedTasks {
-            tasks: make_loops(all, used_ns),
+            tasks: make_loops(all, (self.idle.window.0, used_ns)),
             used_ns,
             recorded_ns,
             has_losses: self.idle.has_losses,
@@ -521,9 +573,17 @@ impl TaskState {
     /// Adds a request to what the task did: a flush if it has no data, and a flush before it if the drive empties its cache first.
     /// Returns the number of items added.
     fn add_request_items(&mut self, block: &Block, durability: Durability) -> usize {
-        if block.bytes == 0 {
+        let kind = match block {
+            Block { bytes: 0, .. } => RequestKind::Flush,
+            Block { write: true, .. } => RequestKind::Write,
+            Block { write: false, .. } => RequestKind::Read,
+        };
+        let awaited = self.await_requests_around_flush(kind);
+        self.last_request = Some(kind);
+        self.has_unawaited_request = true;
+        if kind == RequestKind::Flush {
             self.items.add(Item::Flush);
-            return 1;
+            return awaited + 1;
         }
         let is_after_flush = block.write && durability.flushes_first;
         if is_after_flush {
@@ -536,7 +596,34 @@ impl TaskState {
             sector: block.sector,
             is_forced: block.write && durability.is_forced,
         }));
-        if is_after_flush { 3 } else { 1 }
+        awaited + if is_after_flush { 3 } else { 1 }
+    }
+
+    /// Adds the wait for all requests that comes before a flush, as in `fsync()`, and after one. The recording shows no sleep where
+    /// the requests were over in time. Returns the number of items added.
+    fn await_requests_around_flush(&mut self, next: RequestKind) -> usize {
+        let is_beside_flush =
+            next == RequestKind::Flush || self.last_request == Some(RequestKind::Flush);
+        if !is_beside_flush || self.in_flight > 0 || !self.has_unawaited_request {
+            return 0;
+        }
+        self.has_unawaited_request = false;
+        self.items.add(Item::Pass(0));
+        1
+    }
+
+    /// Whether a request was in flight when the task went to sleep.
+    fn slept_beside_request(&self) -> bool {
+        let ended_in_sleep = (self.completed.zip(self.stopped))
+            .is_some_and(|(completed, stopped)| completed >= stopped);
+        self.in_flight > 0 || ended_in_sleep
+    }
+
+    /// How long the task has slept at the recording's end, in ns; `None`: it runs, is about to, or waits for its requests.
+    fn time_asleep_at_end(&self, end: u64) -> Option<u64> {
+        let is_asleep = self.burst.is_none() && self.wake.is_none() && self.in_flight == 0;
+        let asleep_ns = end.saturating_sub(self.stopped.filter(|_| is_asleep)?);
+        (asleep_ns > 0).then_some(asleep_ns)
     }
 
     /// Ends the task's wait, if it was woken, as it runs at `time`. Returns the number of waits that keep their recorded length.
@@ -578,6 +665,7 @@ impl TaskState {
             WakeCause::Outside => Wait::Outside(slept_ns),
         };
         self.items.add(Item::Wait(wait));
+        self.has_unawaited_request &= wait != Wait::Io(0);
         u64::from(matches!(wait, Wait::Outside(_)))
     }
 }

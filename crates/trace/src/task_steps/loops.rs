@@ -17,6 +17,12 @@ const LEFT_OUT: [&str; 7] = [
     "swapper",
 ];
 
+/// Most CPU time in ns between two requests of one read-ahead: what it takes to submit one.
+const BETWEEN_REQUESTS_NS: u64 = 20_000;
+
+/// Most waits for one write after the other; in front of them is one wait for all that are more.
+const MOST_WAITS_IN_ORDER: u32 = 64;
+
 /// Fewest sleeps that tell a periodic timer from sleeps of a fixed length.
 const FEWEST_SLEEPS: usize = 4;
 
@@ -29,6 +35,8 @@ pub(super) enum Item {
     /// The task woke the task with this number.
     Wake(u32),
     Wait(Wait),
+    /// The task needed at most so many requests in flight to go on, and there were no more.
+    Pass(u32),
 }
 
 /// A task's wait by its cause.
@@ -56,6 +64,8 @@ pub(super) struct TaskItems {
     depth: u32,
     requests: u64,
     is_waited_for: bool,
+    /// Whether the task slept for something else while a read was in flight, as a reader of a file does that is read ahead.
+    pub(super) reads_ahead: bool,
     pub(super) io_wait: bool,
     pub(super) is_running_at_end: bool,
     /// Whether the task leaves an RCU callback in each burst.
@@ -100,6 +110,20 @@ impl TaskItems {
         self.is_waited_for |= !background;
     }
 
+    /// Notes that the task waited for a read. The kernel flags all reads into the page cache as read-ahead, also those that a task
+    /// waits for.
+    pub(super) fn note_wait_for_read(&mut self) {
+        self.is_waited_for = true;
+    }
+
+    /// Adds the sleep that goes on at the recording's end, unless the task begins anew with a wait for another task. Without this
+    /// sleep the task would begin its next round too early.
+    pub(super) fn add_sleep_at_end(&mut self, asleep_ns: u64) {
+        if !self.begins_with_wake_up() {
+            self.items.push(Item::Wait(Wait::Outside(asleep_ns)));
+        }
+    }
+
     /// Whether the task slept at first, until another task woke it.
     fn begins_with_wake_up(&self) -> bool {
         matches!(self.items.first(), Some(Item::Wait(Wait::Task { .. })))
@@ -121,6 +145,26 @@ impl TaskItems {
         }
     }
 
+    /// Whether most reads begin where the one before ended.
+    fn reads_in_sequence(&self) -> bool {
+        let (mut next, mut reads, mut in_sequence) = (None, 0, 0);
+        for item in &self.items {
+            if let Item::Io(read) = item
+                && !read.write
+            {
+                reads += 1;
+                in_sequence += usize::from(next == Some(read.sector));
+                next = Some(read.sector + u64::from(read.bytes / 512));
+            }
+        }
+        2 * in_sequence > reads
+    }
+
+    fn count_waits(&self) -> u64 {
+        let waits = self.items.iter();
+        waits.filter(|item| matches!(item, Item::Wait(_))).count() as u64
+    }
+
     /// Whether the task ran for at least half of the time, and at its end.
     fn runs_all_the_time(&self, used_ns: u64) -> bool {
         let times = self.items.iter().map(|item| match item {
@@ -132,9 +176,14 @@ impl TaskItems {
 
     /// Makes each request of a task with one at a time be waited for, also where it was over before the task could sleep.
     fn await_each_single_request(&mut self) {
+        if self.reads_ahead {
+            self.await_read_ahead_before_last();
+            return;
+        }
         if self.depth != 1 {
             return;
         }
+        self.items.retain(|item| !matches!(item, Item::Pass(_)));
         let mut all = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
             all.push(*item);
@@ -149,6 +198,87 @@ impl TaskItems {
             }
         }
         self.items = all;
+    }
+
+    /// Makes a reader whose file is read ahead wait, after each read-ahead, for the one before: the mark that begins a read-ahead lies on
+    /// the first page of the last one, which the reader takes next (`filemap_get_pages()`, `mm/filemap.c`).
+    fn await_read_ahead_before_last(&mut self) {
+        let mut all = Vec::with_capacity(self.items.len());
+        let (mut earlier, mut latest) = (0, 0);
+        let mut run_ns = 0_u64;
+        for item in &self.items {
+            all.push(*item);
+            match item {
+                Item::Io(_) => {
+                    if run_ns > BETWEEN_REQUESTS_NS || latest == 0 {
+                        earlier = std::mem::take(&mut latest);
+                    }
+                    latest += 1;
+                    run_ns = 0;
+                    if earlier > 0 {
+                        all.push(Item::Pass(latest));
+                        self.depth = self.depth.max(earlier + latest);
+                    }
+                }
+                Item::Run(run) => run_ns = run_ns.saturating_add(run.time_ns),
+                Item::Wait(Wait::Io(most)) | Item::Pass(most) => latest = latest.min(*most),
+                Item::Wait(_) => run_ns = run_ns.saturating_add(BETWEEN_REQUESTS_NS + 1),
+                Item::Flush | Item::Wake(_) => {}
+            }
+        }
+        self.items = all;
+    }
+
+    /// Makes a task that waits for its writes one by one before it flushes, as `fsync()` does for the pages that it writes back, wait for
+    /// each of them: which waits were sleeps in the recording depends on the clock.
+    fn await_write_back_in_order(&mut self) {
+        if self.reads_ahead || !self.waits_for_writes_one_by_one() {
+            return;
+        }
+        let mut all: Vec<Item> = Vec::with_capacity(self.items.len());
+        let (mut in_flight, mut after_writes) = (0, Vec::new());
+        for item in &self.items {
+            match item {
+                Item::Io(_) | Item::Flush => {
+                    if *item == Item::Flush {
+                        add_waits_in_order(&mut all, in_flight, &after_writes);
+                        in_flight = 0;
+                    } else {
+                        all.append(&mut after_writes);
+                        in_flight += 1;
+                    }
+                    after_writes.clear();
+                    all.push(*item);
+                }
+                Item::Wait(Wait::Io(_)) | Item::Pass(_) | Item::Run(_) if in_flight > 0 => {
+                    after_writes.push(*item);
+                }
+                other => {
+                    all.append(&mut after_writes);
+                    all.push(*other);
+                    in_flight = 0;
+                }
+            }
+        }
+        all.append(&mut after_writes);
+        self.items = all;
+    }
+
+    /// Whether the task ever slept for some of its writes between the last one and a flush.
+    fn waits_for_writes_one_by_one(&self) -> bool {
+        let mut has_waited = false;
+        self.items.iter().any(|item| match item {
+            Item::Io(_) => {
+                has_waited = false;
+                false
+            }
+            Item::Wait(Wait::Io(most)) => {
+                has_waited |= *most > 0;
+                false
+            }
+            Item::Flush => std::mem::take(&mut has_waited),
+            _ => false,
+        })
     }
 
     /// Whether the task's timers expire more evenly than its sleeps last.
@@ -167,9 +297,11 @@ impl TaskItems {
     }
 
     /// The steps, with `indices` of tasks by number.
-    fn into_steps(self, indices: &BTreeMap<u32, usize>) -> Vec<ObservedStep> {
+    ///
+    /// A periodic timer runs from the time when the task began, `begun`, on, and not from the end of what the task did first.
+    fn into_steps(self, indices: &BTreeMap<u32, usize>, begun: u64) -> Vec<ObservedStep> {
         let is_periodic = self.has_periodic_timer();
-        let mut last_expiry = None;
+        let mut last_expiry = Some(begun).filter(|_| is_periodic);
         let mut steps = Vec::with_capacity(self.items.len() + 1);
         let mut begins_burst = self.leaves_callbacks;
         for item in &self.items {
@@ -186,6 +318,7 @@ impl TaskItems {
                     None => continue,
                 },
                 Item::Wait(Wait::Io(most)) => ObservedStep::AwaitIo(most),
+                Item::Pass(most) => ObservedStep::PassIo(most),
                 Item::Wait(Wait::Timer { begun, expiry }) => {
                     match last_expiry.replace(expiry).filter(|_| is_periodic) {
                         Some(last) => {
@@ -206,6 +339,23 @@ impl TaskItems {
     }
 }
 
+/// Adds what a task did after so many writes and before a flush, with waits for one write after the other.
+fn add_waits_in_order(all: &mut Vec<Item>, writes: u32, recorded: &[Item]) {
+    let mut left = writes.min(MOST_WAITS_IN_ORDER);
+    for item in recorded {
+        match item {
+            Item::Wait(Wait::Io(most)) => {
+                all.extend((most + 1..left).rev().map(Item::Pass));
+                left = left.min(*most);
+                all.push(*item);
+            }
+            Item::Pass(_) => {}
+            other => all.push(*other),
+        }
+    }
+    all.extend((0..left).rev().map(Item::Pass));
+}
+
 /// Mean distance in ns of times from their median.
 fn mean_deviation(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
@@ -221,15 +371,22 @@ fn mean_deviation(mut times: Vec<u64>) -> u64 {
 pub(super) struct FollowedTask {
     pub(super) number: u32,
     pub(super) name: Option<String>,
+    /// Sleeps that something outside ended.
+    pub(super) outside_wake_ups: u64,
     pub(super) items: TaskItems,
 }
 
-/// Makes a loop of what each task did in `used_ns`.
-pub(super) fn make_loops(mut all: Vec<FollowedTask>, used_ns: u64) -> Vec<ObservedTask> {
+/// Makes a loop of what each task did, from a start on and for so many ns.
+pub(super) fn make_loops(
+    mut all: Vec<FollowedTask>,
+    (start, used_ns): (u64, u64),
+) -> Vec<ObservedTask> {
     all.retain(|task| !task.items.is_empty() && !is_left_out(task.name.as_deref()));
     for task in &mut all {
         task.items.end_with_whole_round(used_ns);
+        task.items.reads_ahead &= task.items.reads_in_sequence();
         task.items.await_each_single_request();
+        task.items.await_write_back_in_order();
     }
     all.retain(|task| !task.items.is_empty());
     all.sort_by_key(|task| (Reverse(task.items.requests), task.number));
@@ -247,8 +404,14 @@ pub(super) fn make_loops(mut all: Vec<FollowedTask>, used_ns: u64) -> Vec<Observ
         depth: task.items.depth,
         requests: task.items.requests,
         io_wait: task.items.io_wait,
+        uses_page_cache: task.items.reads_ahead || task.items.waits_for_writes_one_by_one(),
+        waits: task.items.count_waits(),
+        outside_wake_ups: task.outside_wake_ups,
         is_waited_for: task.items.is_waited_for,
-        steps: task.items.into_steps(&indices),
+        steps: {
+            let begun = start.saturating_add(task.items.delay_ns);
+            task.items.into_steps(&indices, begun)
+        },
     });
     tasks.collect()
 }

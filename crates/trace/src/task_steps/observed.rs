@@ -59,6 +59,12 @@ pub struct ObservedTask {
     pub requests: u64,
     /// Whether the task's waits for requests counted as iowait.
     pub io_wait: bool,
+    /// Whether the task's requests are read-ahead or write-back of the page cache, beside which the task goes on.
+    pub uses_page_cache: bool,
+    /// Number of the task's sleeps.
+    pub waits: u64,
+    /// Sleeps that keep their recorded length, since something outside ended them.
+    pub outside_wake_ups: u64,
     /// Whether anybody waited for the task's requests, and not all were write-back or read-ahead.
     pub is_waited_for: bool,
     /// The steps in order.
@@ -76,6 +82,8 @@ pub enum ObservedStep {
     Flush,
     /// The task slept until at most so many of its requests were in flight.
     AwaitIo(u32),
+    /// The task waits until at most so many of its requests are in flight; in the recording they were, and the task did not sleep.
+    PassIo(u32),
     /// The task slept until a timer that was set for so many ns.
     Sleep(u64),
     /// The task slept until a periodic timer, so many ns after the timer before.

@@ -3,8 +3,8 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::*;
 use crate::recording::{
-    Block, CpuIdleStates, Durability, Event, EventKind, IdleInputs, IdlePeriod, Overwrite,
-    QueueStep, Recorded, TaskStep, TimerKind, Writer,
+    Block, CpuIdleStates, Durability, Event, EventKind, IdleInputs, IdlePeriod, Interrupt,
+    Overwrite, QueueStep, Recorded, TaskStep, TimerKind, Writer,
 };
 
 const US: u64 = 1_000;
@@ -259,12 +259,9 @@ fn timers_at_regular_intervals_are_periodic() {
     let sleeps: Vec<&ObservedStep> = (observed.tasks[0].steps.iter())
         .filter(|step| !matches!(step, ObservedStep::Run(_)))
         .collect();
-    assert_eq!(sleeps[0], &ObservedStep::Sleep(900 * US));
+    // The first one too: the timer runs from the task's begin on, whatever the task did first.
     let period = ObservedStep::SleepAfterLastTimer(1000 * US);
-    assert!(
-        sleeps[1..].iter().all(|step| **step == period),
-        "{sleeps:?}"
-    );
+    assert!(sleeps.iter().all(|step| **step == period), "{sleeps:?}");
 }
 
 #[test]
@@ -393,7 +390,14 @@ fn another_tasks_turn_on_the_cpu_is_no_wait() {
         (300, 0, idle(50, 40)),
     ]);
     let task = observed.tasks.iter().find(|task| task.number == 7).unwrap();
-    assert_eq!(task.steps, [run(70, 0), ObservedStep::Sleep(90 * US)]);
+    // The last sleep is cut off by the recording's end.
+    let expected = [
+        run(70, 0),
+        ObservedStep::Sleep(90 * US),
+        run(49, 0),
+        ObservedStep::Sleep(50 * US),
+    ];
+    assert_eq!(task.steps, expected);
 }
 
 #[test]
@@ -417,7 +421,77 @@ fn a_wake_up_from_outside_keeps_its_length_and_is_counted() {
     ]);
     assert_eq!(observed.outside_wake_ups, 1);
     let steps = &observed.tasks[0].steps;
-    assert_eq!(steps[..2], [run(100, 0), ObservedStep::Sleep(200 * US)]);
+    // The last 10 us are the idle state's exit, which another state does not have.
+    assert_eq!(steps[..2], [run(100, 0), ObservedStep::Sleep(190 * US)]);
+}
+
+#[test]
+fn a_sleep_that_the_end_cuts_off_is_part_of_the_loop() {
+    let observed = collect(&[
+        (0, 0, running(7)),
+        (100, 0, idle(80, 10_000)),
+        (100, 0, TIMER),
+        (101, 0, waking(7)),
+        (101, 0, running(7)),
+        (1_000, 0, idle(890, 10_000)),
+        (1_000, 0, TIMER),
+        (1_000, 1, TIMER),
+    ]);
+    let steps = &observed.tasks[0].steps;
+    assert_eq!(
+        steps[2..],
+        [run(9, 0), ObservedStep::Sleep(890 * US)],
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_timer_that_the_governor_knew_of_wakes_a_task_on_a_busy_cpu() {
+    let observed = collect(&[
+        (0, 0, running(7)),
+        // CPU 0 was told of the timer at 320 us, and leaves idle for another task before.
+        (310, 0, idle(290, 300)),
+        (310, 0, EventKind::Interrupt(Interrupt::Reschedule)),
+        (312, 0, running(8)),
+        (322, 0, waking(7)),
+        (330, 0, running(7)),
+        (400, 0, idle(60, 10_000)),
+    ]);
+    let steps = &observed.tasks[0].steps;
+    assert_eq!(steps[..2], [run(20, 0), ObservedStep::Sleep(300 * US)]);
+}
+
+#[test]
+fn a_reader_goes_on_beside_its_read_ahead() {
+    let mut events = vec![(0, 0, running(7))];
+    for round in 0..3_u64 {
+        let at = round * 1_000;
+        events.extend([
+            (at + 10, 0, queued(round * 8, 7)),
+            // The task thinks from 20 to 520 us, and the request ends meanwhile.
+            (at + 120, 0, idle(100, 500)),
+            (at + 120, 0, complete(round * 8)),
+            (at + 530, 0, idle(400, 400)),
+            (at + 530, 0, TIMER),
+            (at + 531, 0, waking(7)),
+            (at + 532, 0, running(7)),
+        ]);
+    }
+    let observed = collect(&events);
+    let task = &observed.tasks[0];
+    assert!(task.uses_page_cache && task.is_waited_for);
+    let waits = task
+        .steps
+        .iter()
+        .filter(|step| matches!(step, ObservedStep::AwaitIo(_) | ObservedStep::PassIo(_)));
+    // Each read-ahead is followed by a wait for the one before; the loop's end waits for all.
+    let expected = [
+        ObservedStep::PassIo(1),
+        ObservedStep::PassIo(1),
+        ObservedStep::AwaitIo(0),
+    ];
+    assert!(waits.eq(&expected), "{:?}", task.steps);
+    assert_eq!(task.depth, 2);
 }
 
 #[test]

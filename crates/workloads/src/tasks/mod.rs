@@ -84,6 +84,8 @@ struct RawTask {
     depth: Option<Spanned<u32>>,
     #[serde(default = "default_io_wait")]
     io_wait: bool,
+    #[serde(default)]
+    page_cache: bool,
     #[serde(default = "default_counted")]
     counted: bool,
     steps: Spanned<String>,
@@ -267,6 +269,7 @@ fn check_task(
         is_bound: raw.bound,
         depth: raw.depth.as_ref().map_or(1, |depth| *depth.get_ref()),
         io_wait: raw.io_wait,
+        uses_page_cache: raw.page_cache,
         is_counted: raw.counted,
         steps: lines.parse_steps_of_task(&raw.steps)?,
     })

@@ -103,6 +103,9 @@ pub struct StepTask {
     pub depth: u32,
     /// Whether the kernel counts the task's waits for its requests as iowait.
     pub io_wait: bool,
+    /// Whether the task's requests are the page cache's, read-ahead or write-back: the end of one takes no time of the task unless
+    /// the task sleeps for it.
+    pub uses_page_cache: bool,
     /// Whether latencies of the task's requests count in results.
     pub is_counted: bool,
     /// The steps in order.
@@ -140,6 +143,8 @@ pub enum WorkStep {
     Flush,
     /// Sleep until at most so many of the task's own requests are in flight.
     AwaitIo(u32),
+    /// The same wait where the recorded task found its requests over and did not sleep, so that no run has the work of a sleep.
+    PassIo(u32),
     /// Sleep until a timer expires that is started now for this time, its slack included.
     Sleep(Nanoseconds),
     /// Sleep until a timer expires this time after the task's last timer; no sleep if that is over.

@@ -45,6 +45,9 @@ fn write_task(task: &StepTask, all: &[StepTask], f: &mut Formatter<'_>) -> fmt::
     if !task.io_wait {
         writeln!(f, "io_wait = false")?;
     }
+    if task.uses_page_cache {
+        writeln!(f, "page_cache = true")?;
+    }
     if !task.is_counted {
         writeln!(f, "counted = false")?;
     }
@@ -101,6 +104,7 @@ fn write_step(
         }
         WorkStep::Flush => writeln!(f, "flush"),
         WorkStep::AwaitIo(most) => writeln!(f, "wait {most}"),
+        WorkStep::PassIo(most) => writeln!(f, "wait {most} passed"),
         WorkStep::Sleep(time) => writeln!(f, "sleep {}", print_time(*time)),
         WorkStep::SleepAfterLastTimer(time) => writeln!(f, "timer {}", print_time(*time)),
         WorkStep::Wake(task) => match all.get(*task as usize) {

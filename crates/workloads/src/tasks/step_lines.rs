@@ -105,10 +105,8 @@ impl<'a> StepLines<'a> {
             ("read" | "write", [bytes, offset]) => parse_request(word, bytes, offset, false)?,
             ("write", [bytes, offset, "forced"]) => parse_request(word, bytes, offset, true)?,
             ("flush", []) => WorkStep::Flush,
-            ("wait", [most]) => {
-                let limit = u64::from(MAX_DEPTH) - 1;
-                WorkStep::AwaitIo(parse_number_up_to(most, "requests in flight", limit)? as u32)
-            }
+            ("wait", [most]) => WorkStep::AwaitIo(parse_in_flight(most)?),
+            ("wait", [most, "passed"]) => WorkStep::PassIo(parse_in_flight(most)?),
             ("sleep", [time]) => WorkStep::Sleep(parse_step_time(time)?),
             ("timer", [time]) => WorkStep::SleepAfterLastTimer(parse_step_time(time)?),
             ("wake", [name]) => WorkStep::Wake(self.number_of_task(name)?),
@@ -183,6 +181,12 @@ fn parse_request(
         offset: parse_number_up_to(offset, "an offset in bytes", u64::MAX >> 1)?,
         is_forced,
     })
+}
+
+/// Parses the most requests in flight after a wait.
+fn parse_in_flight(text: &str) -> Result<u32, String> {
+    let limit = u64::from(MAX_DEPTH) - 1;
+    Ok(parse_number_up_to(text, "requests in flight", limit)? as u32)
 }
 
 fn parse_step_time(text: &str) -> Result<Nanoseconds, String> {

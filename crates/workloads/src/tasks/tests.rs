@@ -217,6 +217,7 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
         ),
         Just(WorkStep::Flush),
         (0_u32..MAX_DEPTH).prop_map(WorkStep::AwaitIo),
+        (0_u32..MAX_DEPTH).prop_map(WorkStep::PassIo),
         time.clone().prop_map(WorkStep::Sleep),
         time.prop_map(WorkStep::SleepAfterLastTimer),
         (0..tasks).prop_map(WorkStep::Wake),
@@ -239,6 +240,7 @@ proptest! {
             is_bound: flags[2],
             depth: 3,
             io_wait: flags[2],
+            uses_page_cache: !flags[2],
             is_counted: flags[0],
             steps,
         }).collect::<Vec<_>>();

@@ -39,6 +39,7 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
             is_bound: bound_cpu(task).is_some(),
             depth: task.depth.max(1),
             io_wait: task.io_wait,
+            uses_page_cache: task.uses_page_cache,
             is_counted: task.is_waited_for || task.requests == 0,
             steps: steps.collect(),
         }
@@ -117,6 +118,7 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
         }
         ObservedStep::Flush => WorkStep::Flush,
         ObservedStep::AwaitIo(most) => WorkStep::AwaitIo(most),
+        ObservedStep::PassIo(most) => WorkStep::PassIo(most),
         ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
         ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
@@ -142,7 +144,10 @@ mod tests {
             depth: 0,
             requests: 0,
             io_wait: true,
+            uses_page_cache: false,
             is_waited_for: false,
+            waits: 0,
+            outside_wake_ups: 0,
             steps: vec![ObservedStep::Sleep(5)],
         }
     }

@@ -115,6 +115,8 @@ pub(crate) struct StepRules {
     pub(in crate::task) depth: u32,
     /// Whether its waits for requests count as I/O wait.
     pub(in crate::task) io_wait: bool,
+    /// Whether its requests are the page cache's.
+    pub(in crate::task) uses_page_cache: bool,
     /// Time in ns from which on its requests count for the figures.
     pub(in crate::task) counts_from: u64,
 }

@@ -19,6 +19,8 @@ pub(crate) struct ThreadTask {
     pub(in crate::task) io: ThreadIo,
     /// Whether the thread's waits for requests count as I/O wait.
     pub(in crate::task) io_wait: bool,
+    /// Whether the requests are the page cache's: the end of one takes no time of the thread unless the thread sleeps for it.
+    pub(in crate::task) uses_page_cache: bool,
     /// When the flush in progress began, in ns; `None`: none is.
     pub(in crate::task) flush_began: Option<u64>,
     /// Number of the next block to write: a thread writes block after block, for ever.
@@ -77,6 +79,7 @@ impl ThreadTask {
             program,
             io: ThreadIo::for_rtapp_write(0),
             io_wait: rules.is_none_or(|rules| rules.io_wait),
+            uses_page_cache: rules.is_some_and(|rules| rules.uses_page_cache),
             flush_began: None,
             next_block: 0,
         }

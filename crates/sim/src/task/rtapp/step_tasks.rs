@@ -35,6 +35,8 @@ pub(crate) fn compile_step_tasks(
             has_volatile_cache,
             is_known_machine,
             kernel_work,
+            uses_page_cache: task.uses_page_cache,
+            has_submission_times: file.submission.is_some(),
             semaphore: number,
             ops: Vec::with_capacity(task.steps.len()),
             runs: Vec::new(),
@@ -61,6 +63,7 @@ pub(crate) fn compile_step_tasks(
                 first_cpu: (task.first_cpu).filter(|cpu| *cpu < cpus && keeps_cpus),
                 depth: task.depth,
                 io_wait: task.io_wait,
+                uses_page_cache: task.uses_page_cache,
                 counts_from: if task.is_counted { 0 } else { u64::MAX },
             }),
         });
@@ -140,6 +143,10 @@ struct StepCompiler<'a> {
     /// Whether the CPUs of runs are those of this machine.
     is_known_machine: bool,
     kernel_work: RecordedKernelWork,
+    /// Whether only sleeps for requests take work, and not each request's end.
+    uses_page_cache: bool,
+    /// Whether submissions took time in the recording.
+    has_submission_times: bool,
     /// Number of the semaphore that counts the task's wake-ups.
     semaphore: usize,
     ops: Vec<Op>,
@@ -168,7 +175,9 @@ impl StepCompiler<'_> {
                 is_forced,
             } => {
                 let bytes = u64::from(*bytes);
-                self.owe(self.io.submission_work(bytes));
+                let work = self.io.submission_work(bytes);
+                let paid = self.take_submission_out_of_last_run(work);
+                self.owe(work - paid);
                 self.in_flight += 1;
                 Op::Submit {
                     direction: if *write {
@@ -191,10 +200,15 @@ impl StepCompiler<'_> {
             WorkStep::AwaitIo(most) => {
                 self.owe(self.io.work_to_leave_run_queue().unwrap_or(0));
                 self.take_owed_work_out_of_earlier_runs();
-                let taken = self.in_flight.saturating_sub(*most).max(1);
+                let ended = self.in_flight.saturating_sub(*most).max(1);
+                let taken = if self.uses_page_cache { 1 } else { ended };
                 self.in_flight = self.in_flight.min(*most);
                 let resumption = self.io.resumption_work(taken as usize, true);
                 self.owed = self.kernel_work.scale(resumption);
+                Op::AwaitIo(*most)
+            }
+            WorkStep::PassIo(most) => {
+                self.in_flight = self.in_flight.min(*most);
                 Op::AwaitIo(*most)
             }
             WorkStep::Sleep(time) => Op::Pause(time.0),
@@ -204,6 +218,20 @@ impl StepCompiler<'_> {
             WorkStep::LeaveCallback => Op::LeaveCallback,
         };
         self.ops.push(op);
+    }
+
+    /// Takes a submission's work out of the run before it, where no submission of the recording took time: the page cache's requests
+    /// are seen once they are at the drive. Returns what was taken.
+    fn take_submission_out_of_last_run(&mut self, work: Cycles) -> Cycles {
+        let is_before_request = self.uses_page_cache && !self.has_submission_times;
+        match self.ops.last_mut() {
+            Some(Op::Run(cycles)) if is_before_request => {
+                let paid = work.min(*cycles);
+                *cycles -= paid;
+                paid
+            }
+            _ => 0,
+        }
     }
 
     /// Adds kernel's work of this machine's, as it was on the recorded machine.
