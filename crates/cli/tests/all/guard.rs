@@ -370,8 +370,8 @@ fn an_event_after_the_guard_leaves_the_set_back() {
 #[test]
 #[ignore = "nightly: takes a minute"]
 fn the_daemon_measures_before_it_puts_its_set_in_force() {
-    let test = "the_daemon_measures_before_it_puts_its_set_in_force";
     const CONFIG: &str = "policy = ['psd[ceiling=20us]']\n[boost]\nmode = 'off'\n[guard]\nkeep = ['p50_us <= +100000%']\n";
+    let test = "the_daemon_measures_before_it_puts_its_set_in_force";
     let machine = copy_of_laptop();
     let root = machine.path().to_str().unwrap();
     let change_supply = laptop_with_set_for_battery(machine.path());

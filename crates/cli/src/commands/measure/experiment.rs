@@ -167,13 +167,11 @@ pub(in crate::commands) fn choose_size(
     folder: &Path,
     files: u64,
 ) -> anyhow::Result<(u64, Option<String>)> {
-    match named {
-        Some(bytes) => Ok((bytes, None)),
-        None => {
-            let chosen = TestFileSize::choose(folder, files)?;
-            Ok((chosen.bytes, Some(chosen.reason)))
-        }
+    if let Some(bytes) = named {
+        return Ok((bytes, None));
     }
+    let chosen = TestFileSize::choose(folder, files)?;
+    Ok((chosen.bytes, Some(chosen.reason)))
 }
 
 /// Parses whole MiB such as `256m` or `4g`.
