@@ -122,8 +122,10 @@ fn completes_on_the_submitting_cpu(machine: &Machine) -> bool {
     completion.cpu.is_none() && completion.queues.is_none_or(|queues| queues >= cpus)
 }
 
-/// Gives the share of the work that a task's sleep costs to its parts: the context switch first, then going to sleep and waking in
-/// proportion to the shares that they belong to.
+/// Gives the share of the work that a task's sleep costs to its parts: the context switch first, then waking.
+///
+/// Nothing is left for going to sleep. The drive works meanwhile, so that no latency has that work, and the whole was fitted to a
+/// latency.
 fn share_out_savings(path: &mut IoPath, saved: f64, busy_us: f64) {
     let fitted = |value: f64| Figure {
         value: (value * 1e3).floor() / 1e3,
@@ -132,12 +134,10 @@ fn share_out_savings(path: &mut IoPath, saved: f64, busy_us: f64) {
         )),
     };
     let switch = saved.min(path.resume_share.value);
-    let [submission, interrupt] =
-        [&path.submission_share, &path.interrupt_share].map(|share| share.value);
-    let rest = ((saved - switch) / (submission + interrupt)).clamp(0.0, 1.0);
+    let waking = (saved - switch).min(path.interrupt_share.value);
     path.switch_share = fitted(switch);
-    path.deactivation_share = fitted(rest * submission);
-    path.reactivation_share = fitted(rest * interrupt);
+    path.deactivation_share = fitted(0.0);
+    path.reactivation_share = fitted(waking);
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
         // 20, 1 and 3 us, of which 21.6 are left: 2.4 us are the switch, 12 % of 20.
         for (deep_us, shares) in [
             (21.6, [0.12, 0.0, 0.0]),
-            (16.0, [0.2, 0.1, 0.1]),
+            (16.0, [0.2, 0.0, 0.2]),
             (24.0, [0.0, 0.0, 0.0]),
         ] {
             let mut machine = board();
