@@ -354,12 +354,17 @@ impl BackgroundMeasurement {
     }
 }
 
-/// Whether [`name_cause`] named a numbered interrupt, which is of a device.
+/// What names of numbered interrupts contain that belong to timers and counters: `timer` and `hpet` on x86, `arch_timer` and `arm-pmu`
+/// on arm64, `riscv-timer`.
+const OWN_INTERRUPTS: [&str; 3] = ["timer", "hpet", "arm-pmu"];
+
+/// Whether a name by [`name_cause`] is of a device's interrupt: it has a number, and is no timer or counter.
 fn is_name_of_device(name: &str) -> bool {
     let number = name
         .rsplit_once(" (interrupt ")
         .and_then(|(_, rest)| rest.strip_suffix(')'));
     number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+        && !OWN_INTERRUPTS.iter().any(|own| name.contains(own))
 }
 
 #[cfg(test)]
@@ -436,6 +441,19 @@ mod tests {
         assert!((result.device_interrupts_per_second() - 2.0).abs() < 1e-9);
         let untold = snapshot(AFTER).rates_since(&snapshot(BEFORE), 10.0, conditions());
         assert_eq!(untold.task_wake_ups_per_second(), None);
+    }
+
+    #[test]
+    fn timers_with_numbers_are_no_devices() {
+        for (line, is_device) in [
+            ("GICv3 27 Level arch_timer", false),
+            ("IO-APIC 2-edge timer", false),
+            ("GICv3 46 Level eth0", true),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let name = name_cause("11", &words);
+            assert_eq!(is_name_of_device(&name), is_device, "{name}");
+        }
     }
 
     #[test]
