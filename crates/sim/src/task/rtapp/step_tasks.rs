@@ -208,6 +208,11 @@ impl StepCompiler<'_> {
                 Op::AwaitIo(*most)
             }
             WorkStep::PassIo(most) => {
+                if !self.uses_page_cache {
+                    // The recorded task took its requests back without a sleep, within its runs.
+                    let ended = self.in_flight.saturating_sub(*most);
+                    self.owe(self.io.resumption_work(ended as usize, false));
+                }
                 self.in_flight = self.in_flight.min(*most);
                 Op::AwaitIo(*most)
             }
