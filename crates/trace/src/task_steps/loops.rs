@@ -154,7 +154,7 @@ impl TaskItems {
             {
                 reads += 1;
                 in_sequence += usize::from(next == Some(read.sector));
-                next = Some(read.sector + u64::from(read.bytes / 512));
+                next = Some(read.sector.saturating_add(u64::from(read.bytes / 512)));
             }
         }
         2 * in_sequence > reads
