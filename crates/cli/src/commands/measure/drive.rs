@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// GiB, at most half of what is free].
     #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
     size: Option<u64>,
-    /// How long to measure [default: about 57 s for reads, 84 s for both].
+    /// How long to measure [default: about 58 s for reads, 84 s for both].
     #[arg(long, value_name = "TIME", value_parser = until::parse_duration_or_seconds)]
     time: Option<Duration>,
     /// Say what would be done and how long that takes, and do nothing.
