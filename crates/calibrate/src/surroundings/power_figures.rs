@@ -51,6 +51,12 @@ pub(super) fn set_power_at_rest(
         .as_mut()
         .ok_or("the machine has no [package]")?;
     let own = deepest.power_mw.value * cpus;
+    if resting.power.mw < own {
+        return Err(format!(
+            "the packages draw {:.0} mW with all CPUs in {}, which is less than the {own:.0} mW of the CPUs as captured",
+            resting.power.mw, deepest.name
+        ));
+    }
     let [value, low, high] =
         [resting.power.mw, resting.power.low, resting.power.high].map(|mw| (mw - own).max(0.0));
     package.scope = PowerScope::Package;
@@ -135,7 +141,9 @@ pub(super) fn set_active_power(
     let cpus = machine.cpus() as f64;
     // Clock times squared voltage, in MHz V^2, and each CPU's power in mW.
     let mut points: Vec<[f64; 2]> = Vec::new();
-    for opp in &first.opps {
+    // With all cores active the hardware holds no higher clock, whatever the limits allow.
+    let highest_khz = first.turbo.last().map_or(u32::MAX, |limit| limit.khz);
+    for opp in first.opps.iter().filter(|opp| opp.khz <= highest_khz) {
         let condition = PowerCondition::BusyAt(u64::from(opp.khz));
         let (Some(found), Some(volts)) = (power.package_power(&condition), first.volts_at(opp))
         else {
