@@ -77,8 +77,9 @@ impl FittingRuns {
     }
 }
 
-/// Fits the work of the program between two requests, that of an asynchronous engine, and the shares of a request's work that
-/// only a sleeping task costs.
+/// Fits the work of the program between two requests, and that of an asynchronous engine.
+///
+/// Where a CPU never rests in the deep job, fits as well the shares of a request's work that only a sleeping task costs.
 ///
 /// # Errors
 /// Fio told no latency, or the machine's clock is not known.

@@ -1,8 +1,8 @@
 //! A machine file with measured figures, and how far predictions with it are off.
 //!
-//! [`calibrate`] captures a machine, measures its drive and its wake-ups, and puts these figures in the place of declared
-//! and assumed ones, as it does with those of the machine at rest, the path of reads and power. The CPU's work per request is fitted. Then jobs that no figure was fitted to run on the machine and in
-//! the simulator; their differences are the [prediction error](wakepath_hardware::machine::PredictionError).
+//! [`calibrate`] captures a machine, and measures it: at rest, the path of reads, power, the drive and wake-ups. These figures take the
+//! place of declared and assumed ones. The CPU's work per request is fitted. Then jobs that no figure was fitted to run on the machine
+//! and in the simulator; their differences are the [prediction error](wakepath_hardware::machine::PredictionError).
 
 mod engine_fit;
 mod error;

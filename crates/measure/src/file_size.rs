@@ -58,8 +58,9 @@ pub struct TestFileSize {
 }
 
 impl TestFileSize {
-    /// Chooses the size of so many files that are in a folder at the same time, by the free space there: a sixteenth of it, 1 to 2
-    /// GiB, and at most half of the room.
+    /// Chooses the size of so many files that are in a folder at the same time.
+    ///
+    /// Each has a sixteenth of the free space there, 1 to 2 GiB. All of them take at most half of the room.
     ///
     /// # Errors
     /// The folder cannot be looked at, or has no room for the smallest files.

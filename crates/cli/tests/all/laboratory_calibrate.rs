@@ -50,7 +50,7 @@ fn calibrate(test: &str, truth: &TrueTimes) -> Option<()> {
         .args(["--sleep", &format!("{idle}:{entry}:{exit}")])
         .arg("-o")
         .arg(&out)
-        // What only the page shows is left out: CPUs that spin take an emulator long.
+        // Figures of rest, path and power stay as captured: CPUs that spin take an emulator long.
         .args([
             "--",
             "--budget",

@@ -85,8 +85,8 @@ impl IoCost {
         (self.resume - self.switch) * completed_requests as Cycles + switch
     }
 
-    /// Work of a task that another one has woken until it goes on: a switch, and for a `user_thread` the way back to user space. 0 if
-    /// the task did not sleep.
+    /// Work of a task that another one has woken, until it goes on: a switch, and for a `user_thread` the way back to user space.
+    /// Without a sleep (`slept`) there is none.
     #[inline]
     pub(crate) fn wake_up_work(&self, slept: bool, user_thread: bool) -> Cycles {
         match (slept, user_thread) {

@@ -200,8 +200,10 @@ impl TaskItems {
         self.items = all;
     }
 
-    /// Makes a reader whose file is read ahead wait, after each read-ahead, for the one before: the mark that begins a read-ahead lies on
-    /// the first page of the last one, which the reader takes next (`filemap_get_pages()`, `mm/filemap.c`).
+    /// Makes a reader whose file is read ahead wait, after each read-ahead, for the one before.
+    ///
+    /// The mark that begins a read-ahead lies on the first page of the last one. That is the page that the reader takes next
+    /// (`filemap_get_pages()`, `mm/filemap.c`, Linux 6.12).
     fn await_read_ahead_before_last(&mut self) {
         let mut all = Vec::with_capacity(self.items.len());
         let (mut earlier, mut latest) = (0, 0);
@@ -229,8 +231,10 @@ impl TaskItems {
         self.items = all;
     }
 
-    /// Makes a task that waits for its writes one by one before it flushes, as `fsync()` does for the pages that it writes back, wait for
-    /// each of them: which waits were sleeps in the recording depends on the clock.
+    /// Makes a task wait for each of its writes that comes before a flush, if it ever waited for them one by one. `fsync()` does so for
+    /// the pages that it writes back.
+    ///
+    /// Which of these waits were sleeps in the recording depends on the clock.
     fn await_write_back_in_order(&mut self) {
         if self.reads_ahead || !self.waits_for_writes_one_by_one() {
             return;

@@ -224,8 +224,8 @@ impl<O: Observer> Engine<'_, O> {
         self.hand_request_to_drives(request, io.bytes);
     }
 
-    /// A helper has done its work: its process has a place in the queue more, and wakes up if it waits for one, at the cost of a switch
-    /// and the way back to user space.
+    /// A helper has done its work: its process has one more place in the queue, and wakes up if it waits for one. A wake-up costs a
+    /// switch and the way back to user space.
     fn free_place_in_queue(&mut self, cpu: CpuId, owner: TaskId) {
         let t = &mut self.tasks[owner];
         t.requests.in_flight -= 1;

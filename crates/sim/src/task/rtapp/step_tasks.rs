@@ -225,8 +225,9 @@ impl StepCompiler<'_> {
         self.ops.push(op);
     }
 
-    /// Takes a submission's work out of the run before it, where no submission of the recording took time: the page cache's requests
-    /// are seen once they are at the drive. Returns what was taken.
+    /// Takes a submission's work out of the run before it, where no submission of the recording took time. Returns what was taken.
+    ///
+    /// A recording shows the page cache's requests once they are at the drive, after that work.
     fn take_submission_out_of_last_run(&mut self, work: Cycles) -> Cycles {
         let is_before_request = self.uses_page_cache && !self.has_submission_times;
         match self.ops.last_mut() {
