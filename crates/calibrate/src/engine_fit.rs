@@ -22,12 +22,12 @@ pub(crate) struct FittingRun {
     pub(crate) mean_us: f64,
     /// Time from a request to the next in us.
     pub(crate) apart_us: f64,
-    /// CPU time of fio over the time of the job.
+    /// CPU time of fio's job over the time of the job.
     pub(crate) busy_share: f64,
 }
 
 impl FittingRun {
-    /// The figures of a run that lasted so many seconds with its ramp; `None` if fio told no latency.
+    /// The figures of a run that lasted so many seconds without its ramp; `None` if fio told no latency.
     pub(crate) fn from_run(run: &RunRecord, seconds: f64) -> Option<Self> {
         let cpu_seconds = find_metric(run, "user_s")? + find_metric(run, "system_s")?;
         Some(Self {

@@ -33,6 +33,7 @@ use wakepath_system::capture::machine::describe_machine;
 use self::engine_fit::{FittingRun, FittingRuns, fit_engine_work};
 use self::folder::{Folder, remove_leftovers};
 use self::job_list::CalibrationJob;
+use self::plan::FITTING_SECONDS;
 
 pub use error::CalibrateError;
 pub use figures::put_in_place;
@@ -309,9 +310,10 @@ impl Calibration<'_> {
         let measured = study.measure(self.control, self.cancelled);
         hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
-        let seconds = CalibrationPlan::fitting_run_seconds();
         let figures = runs.iter().flatten().map(|runs| {
-            let read = runs.iter().map(|run| FittingRun::from_run(run, seconds));
+            let read = runs
+                .iter()
+                .map(|run| FittingRun::from_run(run, FITTING_SECONDS));
             read.collect::<Option<Vec<_>>>()
                 .ok_or("fio told no latency")
         });

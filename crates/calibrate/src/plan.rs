@@ -29,7 +29,7 @@ const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds, with a budget too small for more: fio counts in milliseconds.
 const SHORTEST_JOB: f64 = 0.5;
 /// Seconds per run of a fitting job.
-const FITTING_SECONDS: f64 = 1.0;
+pub(crate) const FITTING_SECONDS: f64 = 1.0;
 /// Runs of each fitting job, in turn, so that what the machine does meanwhile meets all of them; medians of three leave one out.
 const FITTING_TURNS: u32 = 3;
 /// Seconds from a change of the latency limit to a job. The idle governor heeds a limit when a CPU next idles, and has
@@ -231,7 +231,7 @@ impl CalibrationPlan {
     }
 
     /// Seconds of a fitting run, with what does not count.
-    pub(crate) const fn fitting_run_seconds() -> f64 {
+    const fn fitting_run_seconds() -> f64 {
         FITTING_SECONDS + FITTING_RAMP_SECONDS
     }
 

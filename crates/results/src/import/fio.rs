@@ -35,6 +35,15 @@ struct FioJob {
     /// Calls of fsync and fdatasync; their times are in `lat_ns`.
     #[serde(default)]
     sync: FioDirection,
+    /// CPU time in user space, in per cent of `job_runtime`.
+    #[serde(default)]
+    usr_cpu: f64,
+    /// CPU time in the kernel, in per cent of `job_runtime`.
+    #[serde(default)]
+    sys_cpu: f64,
+    /// In ms, without a `ramp_time`.
+    #[serde(default)]
+    job_runtime: u64,
 }
 
 /// The reads, writes or trims of a job.
@@ -111,6 +120,17 @@ impl FioOutput {
     /// A job failed, or nothing was done.
     pub fn fill_metrics_and_histogram(&self, run: &mut RunRecord) -> Result<(), String> {
         fill_run_from_jobs(run, &self.jobs.iter().collect::<Vec<_>>())
+    }
+
+    /// CPU time of the jobs in user space and in the kernel, in seconds. What fio itself takes to start is not in there: 0.15 s and more,
+    /// for its clock.
+    pub fn cpu_seconds_of_jobs(&self) -> [f64; 2] {
+        let percents: [fn(&FioJob) -> f64; 2] = [|job| job.usr_cpu, |job| job.sys_cpu];
+        percents.map(|percent| {
+            let jobs = self.jobs.iter();
+            jobs.map(|job| percent(job) / 100.0 * job.job_runtime as f64 / 1e3)
+                .sum()
+        })
     }
 
     /// Percentage of the requested rates that was reached, the smallest if there are several. `None` if unknown,

@@ -86,9 +86,11 @@ pub(super) fn run_fio(
     if let Some(percent) = output.smallest_reached_rate_percent(rates) {
         run.metrics.push(("rate_reached".to_owned(), percent));
     }
-    for (name, time) in [("user_s", finished.user), ("system_s", finished.system)] {
-        run.metrics.push((name.to_owned(), time.as_secs_f64()));
-    }
+    let times = ["user_s", "system_s"]
+        .into_iter()
+        .zip(output.cpu_seconds_of_jobs());
+    run.metrics
+        .extend(times.map(|(name, seconds)| (name.to_owned(), seconds)));
     Ok(finished.took)
 }
 
