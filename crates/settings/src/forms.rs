@@ -194,8 +194,11 @@ summary=Settings by wakepath
     }
 }
 
-/// Refuses a setting that is no text file, for tools that only write files.
-fn refuse_setting_without_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
+/// Refuses a setting that tools cannot hold which only write files: one without a text file, or with another path at each boot.
+fn refuse_setting_without_lasting_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
+    if matches!(new.key.at, At::Interrupt(_)) {
+        return Err("belongs to an interrupt, whose number may be another device's after a boot");
+    }
     match new.key.setting.mechanism {
         Access::Text => Ok(()),
         Access::Held => Err("lasts only as long as a process holds it"),
@@ -204,19 +207,19 @@ fn refuse_setting_without_text_file(new: NewValue<'_>) -> Result<(), &'static st
 }
 
 fn tuned_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    refuse_setting_without_text_file(new)?;
+    refuse_setting_without_lasting_text_file(new)?;
     Ok(format!("/{}={}", new.key.relative_path(), new.value))
 }
 
 fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    refuse_setting_without_text_file(new)?;
+    refuse_setting_without_lasting_text_file(new)?;
     let argument = new.value.replace('\\', "\\\\").replace('%', "%%");
     Ok(format!("w /{} - - - - {argument}", new.key.relative_path()))
 }
 
 /// The udev rule for the device that a setting belongs to.
 fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
-    refuse_setting_without_text_file(new)?;
+    refuse_setting_without_lasting_text_file(new)?;
     let path = new.key.relative_path();
     let (device, attribute) = match &new.key.at {
         At::System => return Err("belongs to no device that udev has events for"),
