@@ -50,9 +50,10 @@ pub enum SystemError {
 
 /// What a user can do about a refused write; empty if nothing is known.
 fn advice_for_write_error(path: &Path, error: &io::Error) -> &'static str {
-    // `write_irq_affinity()` in kernel/irq/proc.c, Linux 6.12.
+    // `write_irq_affinity()` in kernel/irq/proc.c: EIO up to Linux 6.12, later EPERM. Who is not root gets EACCES.
     let is_affinity = path.ends_with("smp_affinity_list");
-    if is_affinity && error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
+    let by_kernel = [Errno::IO, Errno::PERM].map(|errno| Some(errno.raw_os_error()));
+    if is_affinity && by_kernel.contains(&error.raw_os_error()) {
         return " (the kernel manages this interrupt, and lets nobody move it; rq-affinity chooses which CPU completes requests)";
     }
     advice_for_io_error(error)
@@ -76,19 +77,23 @@ mod tests {
 
     #[test]
     fn a_managed_interrupt_refuses_in_one_sentence() {
-        let refused = |path: &str| {
+        let refused = |path: &str, errno: Errno| {
             let error = SystemError::Write {
                 path: PathBuf::from(path),
                 value: "2-3".to_owned(),
-                source: io::Error::from_raw_os_error(Errno::IO.raw_os_error()),
+                source: io::Error::from_raw_os_error(errno.raw_os_error()),
             };
             error.to_string()
         };
-        let managed = refused("/proc/irq/24/smp_affinity_list");
-        assert!(
-            managed.contains("the kernel manages this interrupt"),
-            "{managed}"
-        );
-        assert!(!refused("/sys/block/sda/queue/rq_affinity").contains("manages"));
+        let affinity = "/proc/irq/24/smp_affinity_list";
+        for errno in [Errno::IO, Errno::PERM] {
+            let managed = refused(affinity, errno);
+            assert!(
+                managed.contains("the kernel manages this interrupt"),
+                "{managed}"
+            );
+        }
+        assert!(refused(affinity, Errno::ACCESS).contains("needs root"));
+        assert!(!refused("/sys/block/sda/queue/rq_affinity", Errno::IO).contains("manages"));
     }
 }
