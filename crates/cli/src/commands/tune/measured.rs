@@ -125,9 +125,11 @@ impl<'a> Measurement<'a> {
         });
         for policy in &searched.measured_only {
             if is_in_force(&system, policy) {
+                left_out.push(format!("{policy}: in force already"));
                 continue;
             }
             let Some(choice) = best.with_policy(policy) else {
+                left_out.push(format!("{policy}: contradicts {}", best.set));
                 continue;
             };
             match plan_sets(args, loads, &measured, std::slice::from_ref(&choice)) {
