@@ -92,8 +92,9 @@ pub(crate) struct ConfirmedPlan {
     pub(crate) days: u32,
     pub(crate) changed: usize,
     pub(crate) machines: usize,
-    /// Shares of the plan's own trials.
+    /// Share of the plan's own trials that find the harm.
     pub(crate) planned: f64,
+    /// Largest share of false alarms in the plan's own trials, of all its roll-outs, the shortest ones too.
     pub(crate) false_alarms: f64,
     /// Share of fresh roll-outs that find the harm.
     pub(crate) found: f64,
@@ -124,6 +125,8 @@ pub(crate) fn plan_and_simulate(trials: u32, roll_outs: u64) -> Vec<ConfirmedPla
         &request,
     )
     .unwrap();
+    let all_false_alarms = plan.roll_outs.iter().filter_map(|row| row.false_alarms);
+    let false_alarms = all_false_alarms.fold(0.0, f64::max);
     let long_enough = plan.roll_outs.iter().filter(|row| row.days >= 4);
     let confirmed = long_enough.filter_map(|row| {
         let changed = row.changed?;
@@ -132,7 +135,7 @@ pub(crate) fn plan_and_simulate(trials: u32, roll_outs: u64) -> Vec<ConfirmedPla
             changed,
             machines,
             planned: row.found.unwrap(),
-            false_alarms: row.false_alarms.unwrap_or(0.0),
+            false_alarms,
             found: share_found(row.days, changed, machines, request.harm, roll_outs),
         })
     });
