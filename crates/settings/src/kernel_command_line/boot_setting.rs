@@ -1,4 +1,4 @@
-//! What only a word on the kernel command line decides, as data: the word, its values, what it means, and where the running
+//! What a word on the kernel command line decides, as data: the word, its values, what it means, and where the running
 //! kernel shows the value.
 //!
 //! Sources: `Documentation/admin-guide/kernel-parameters.txt` and the modules' parameters, Linux 6.12.
@@ -25,18 +25,20 @@ pub struct BootSetting {
     values: WordValues,
     /// What the setting decides.
     pub meaning: &'static str,
-    /// File below the root with the value of the running kernel.
-    shown_in: &'static str,
+    /// File below the root with the value of the running kernel; `None`: the kernel shows it nowhere.
+    shown_in: Option<&'static str>,
 }
 
-/// Switches of a kernel module (`param_set_bool()`).
-const SWITCH: WordValues = WordValues::Named(&["Y", "N", "y", "n", "1", "0"]);
+/// Switches of a kernel module (`kstrtobool()`, `lib/kstrtox.c`).
+const SWITCH: WordValues =
+    WordValues::Named(&["Y", "N", "y", "n", "yes", "no", "on", "off", "1", "0"]);
+
 /// The mode of amd-pstate (`amd_pstate_param()`, `drivers/cpufreq/amd-pstate.c`).
 pub static AMD_PSTATE: BootSetting = BootSetting {
     key: "amd_pstate",
     values: WordValues::Named(&["active", "passive", "guided", "disable"]),
     meaning: "the mode of the cpufreq driver amd-pstate",
-    shown_in: "sys/devices/system/cpu/amd_pstate/status",
+    shown_in: Some("sys/devices/system/cpu/amd_pstate/status"),
 };
 /// The mode of `intel_pstate`, and HWP (`intel_pstate_setup()`, `drivers/cpufreq/intel_pstate.c`).
 pub static INTEL_PSTATE: BootSetting = BootSetting {
@@ -53,42 +55,44 @@ pub static INTEL_PSTATE: BootSetting = BootSetting {
         "no_cas",
     ]),
     meaning: "the mode of the cpufreq driver intel_pstate; no_hwp: clocks are not left to the hardware",
-    shown_in: "sys/devices/system/cpu/intel_pstate/status",
+    shown_in: Some("sys/devices/system/cpu/intel_pstate/status"),
 };
 /// The number of idle states of `intel_idle`.
 pub static INTEL_IDLE_STATES: BootSetting = BootSetting {
     key: "intel_idle.max_cstate",
     values: WordValues::UpTo(9),
     meaning: "how many idle states intel_idle has; 0: the driver stays off, 9: all",
-    shown_in: "sys/module/intel_idle/parameters/max_cstate",
+    shown_in: Some("sys/module/intel_idle/parameters/max_cstate"),
 };
-/// The number of idle states of ACPI (`ACPI_PROCESSOR_MAX_POWER`).
+/// The number of idle states of ACPI: at most 8 (`ACPI_PROCESSOR_MAX_POWER`). 9 also overrides the kernel's list of machines that
+/// have fewer (`set_max_cstate()`, `drivers/acpi/processor_idle.c`).
 pub static ACPI_IDLE_STATES: BootSetting = BootSetting {
     key: "processor.max_cstate",
     values: WordValues::UpTo(9),
     meaning: "how many idle states of ACPI there are; 9: all",
-    shown_in: "sys/module/processor/parameters/max_cstate",
+    shown_in: Some("sys/module/processor/parameters/max_cstate"),
 };
 /// The driver of idle states for guests (`drivers/cpuidle/cpuidle-haltpoll.c`).
 pub static HALTPOLL_DRIVER: BootSetting = BootSetting {
     key: "cpuidle_haltpoll.force",
     values: SWITCH,
     meaning: "whether a guest has the idle driver haltpoll though its host does not advise it",
-    shown_in: "sys/module/cpuidle_haltpoll/parameters/force",
+    shown_in: Some("sys/module/cpuidle_haltpoll/parameters/force"),
 };
 /// ASPM as a whole (`pcie_aspm_disable()`, `drivers/pci/pcie/aspm.c`).
 pub static PCIE_ASPM: BootSetting = BootSetting {
     key: "pcie_aspm",
     values: WordValues::Named(&["off", "force"]),
-    meaning: "whether the kernel leaves ASPM alone (off), or manages it though the firmware does not allow it (force)",
-    shown_in: "sys/module/pcie_aspm/parameters/policy",
+    meaning: "whether the kernel leaves ASPM alone (off), or manages it though firmware or devices do not allow it (force, which may lock \
+              the machine up)",
+    shown_in: None,
 };
 /// Queues of NVMe drives without interrupts (`drivers/nvme/host/pci.c`).
 pub static NVME_POLL_QUEUES: BootSetting = BootSetting {
     key: "nvme.poll_queues",
     values: WordValues::UpTo(8192),
     meaning: "how many queues of each NVMe drive are polled and not interrupted",
-    shown_in: "sys/module/nvme/parameters/poll_queues",
+    shown_in: Some("sys/module/nvme/parameters/poll_queues"),
 };
 
 /// All settings of this kind.
@@ -101,7 +105,7 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
         key: "cpuidle.governor",
         values: WordValues::Any,
         meaning: "the idle governor from the first moment of a boot on",
-        shown_in: "sys/devices/system/cpu/cpuidle/current_governor",
+        shown_in: Some("sys/devices/system/cpu/cpuidle/current_governor"),
     },
     &HALTPOLL_DRIVER,
     &PCIE_ASPM,
@@ -109,14 +113,14 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
         key: "pcie_aspm.policy",
         values: WordValues::Named(&["default", "performance", "powersave", "powersupersave"]),
         meaning: "how eagerly PCIe links sleep, from the first moment of a boot on",
-        shown_in: "sys/module/pcie_aspm/parameters/policy",
+        shown_in: Some("sys/module/pcie_aspm/parameters/policy"),
     },
     &NVME_POLL_QUEUES,
     &BootSetting {
         key: "nvme_core.default_ps_max_latency_us",
         values: WordValues::UpTo(u32::MAX),
-        meaning: "the exit latency in us that APST tables of drives may use which the boot finds; 0: no APST",
-        shown_in: "sys/module/nvme_core/parameters/default_ps_max_latency_us",
+        meaning: "the longest exit latency in us of power states in APST tables, for drives that the boot finds; 0: no APST",
+        shown_in: Some("sys/module/nvme_core/parameters/default_ps_max_latency_us"),
     },
 ];
 
@@ -177,10 +181,21 @@ impl BootSetting {
         values.next_back()
     }
 
+    /// Whether the running kernel's command line has the word with this value. Where the kernel acts on every word of a key, an
+    /// earlier one counts beside a later one: `pcie_aspm=off` cannot be taken back, and `intel_pstate` takes several words.
+    pub fn is_on_command_line(&self, system: &System, value: &str) -> bool {
+        let text = system.root().read_text_if_readable("proc/cmdline");
+        text.is_some_and(|text| {
+            let mut words = text.split_ascii_whitespace();
+            words.any(|word| word.split_once('=') == Some((self.key, value)))
+        })
+    }
+
     /// The running kernel's value with its file; `None`: the kernel shows none.
     pub fn read_running_value(&self, system: &System) -> Option<(String, String)> {
-        let value = system.root().read_text_if_readable(self.shown_in)?;
-        Some((value, format!("/{}", self.shown_in)))
+        let file = self.shown_in?;
+        let value = system.root().read_text_if_readable(file)?;
+        Some((value, format!("/{file}")))
     }
 }
 
@@ -210,7 +225,7 @@ mod tests {
                 "a whole number from 0",
             ),
             ("cpuidle.governor=", "expected cpuidle.governor=NAME"),
-            ("cpuidle_haltpoll.force=yes", "Known: Y, N"),
+            ("cpuidle_haltpoll.force=maybe", "Known: Y, N"),
         ] {
             let refused = BootSetting::check_word(word).unwrap_err();
             assert!(refused.contains(part), "{word}: {refused}");
@@ -239,15 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_of_the_running_command_line_counts() {
+    fn the_last_number_of_the_running_command_line_counts_and_every_word() {
         let folder = tempfile::tempdir().unwrap();
         let system = System::new(wakepath_system::Root::at_directory(folder.path()));
-        assert_eq!(PCIE_ASPM.read_from_command_line(&system), None);
+        assert_eq!(INTEL_IDLE_STATES.read_from_command_line(&system), None);
+        assert!(!PCIE_ASPM.is_on_command_line(&system, "off"));
         std::fs::create_dir_all(folder.path().join("proc")).unwrap();
-        let text = "quiet pcie_aspm=force pcie_aspm.policy=default pcie_aspm=off\n";
+        let text =
+            "quiet intel_idle.max_cstate=2 pcie_aspm=off pcie_aspm=force intel_idle.max_cstate=4\n";
         std::fs::write(folder.path().join("proc/cmdline"), text).unwrap();
-        let found = PCIE_ASPM.read_from_command_line(&system);
-        assert_eq!(found.as_deref(), Some("off"));
-        assert_eq!(AMD_PSTATE.read_from_command_line(&system), None);
+        let found = INTEL_IDLE_STATES.read_from_command_line(&system);
+        assert_eq!(found.as_deref(), Some("4"));
+        assert_eq!(ACPI_IDLE_STATES.read_from_command_line(&system), None);
+        assert!(PCIE_ASPM.is_on_command_line(&system, "off"));
+        assert!(!AMD_PSTATE.is_on_command_line(&system, "active"));
     }
 }

@@ -68,8 +68,8 @@ impl SettingsBuilder<'_> {
             let other = driver.unwrap_or_else(|| "none".to_owned());
             // The driver's name in passive mode.
             let is_passive = other == "intel_cpufreq";
-            let is_off = INTEL_PSTATE.read_from_command_line(self.system);
-            let advice = if is_passive || is_off.as_deref() == Some("disable") {
+            let is_off = INTEL_PSTATE.is_on_command_line(self.system, "disable");
+            let advice = if is_passive || is_off {
                 let word = INTEL_PSTATE.advise_value("active");
                 format!(". The mode is chosen at boot: {word}")
             } else {
@@ -87,8 +87,7 @@ impl SettingsBuilder<'_> {
                      That is chosen at boot: {}",
                     INTEL_PSTATE.advise_value("no_hwp")
                 )
-            } else if INTEL_PSTATE.read_from_command_line(self.system).as_deref() == Some("no_hwp")
-            {
+            } else if INTEL_PSTATE.is_on_command_line(self.system, "no_hwp") {
                 format!(
                     "needs intel_pstate with hardware-managed clocks (HWP), which intel_pstate=no_hwp on the kernel command line \
                      switches off. Instead: {}",

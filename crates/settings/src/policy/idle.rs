@@ -127,9 +127,16 @@ impl SettingsBuilder<'_> {
 
     /// How the next boot gets idle states that words on the kernel command line leave out; empty without such words.
     fn advise_to_lift_state_limit(&self) -> String {
-        let limits = [&INTEL_IDLE_STATES, &ACPI_IDLE_STATES].into_iter();
-        let advice = limits.filter_map(|known| {
-            let most = known.read_from_command_line(self.system)?;
+        let driver = "sys/devices/system/cpu/cpuidle/current_driver";
+        let driver = self.system.root().read_text_if_readable(driver);
+        // intel_idle heeds its own limit only (`drivers/idle/intel_idle.c`, Linux 6.12).
+        let mut limits = vec![&INTEL_IDLE_STATES];
+        if driver.as_deref() != Some("intel_idle") {
+            limits.push(&ACPI_IDLE_STATES);
+        }
+        let advice = limits.into_iter().filter_map(|known| {
+            let most = known.read_from_command_line(self.system);
+            let most = most.filter(|most| most != ALL_STATES)?;
             Some(format!(
                 ". {}={most} on the kernel command line leaves states out. Instead: {}",
                 known.key,

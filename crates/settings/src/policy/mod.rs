@@ -71,11 +71,11 @@ fn add_wanted_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<()
             }
             Policy::Turbo(on) => builder.add_wanted_turbo(*on),
             Policy::Aspm(policy) => {
-                if PCIE_ASPM.read_from_command_line(builder.system).as_deref() == Some("off") {
-                    return Err(builder.policy_error(format!(
-                        "pcie_aspm=off on the kernel command line leaves ASPM as the firmware set it. Instead: {}",
-                        PCIE_ASPM.advise_value("force")
-                    )));
+                // `pcie_aspm=force` would not do instead: it may lock machines up (`kernel-parameters.txt`).
+                if PCIE_ASPM.is_on_command_line(builder.system, "off") {
+                    return Err(builder.policy_error(
+                        "pcie_aspm=off on the kernel command line leaves ASPM as the firmware set it; take that word out for the next boot",
+                    ));
                 }
                 builder.add_wanted_value_at_selected_places("aspm", policy)
             }

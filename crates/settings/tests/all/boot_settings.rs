@@ -27,10 +27,18 @@ fn a_limit_of_idle_states_at_boot_is_named_with_the_way_out() {
         !plain.is_empty() && !plain.contains("--kernel-word"),
         "{plain}"
     );
-    for (word, other) in [
-        ("intel_idle.max_cstate", "processor.max_cstate"),
-        ("processor.max_cstate", "intel_idle.max_cstate"),
+    for (driver, word, other) in [
+        (
+            "intel_idle",
+            "intel_idle.max_cstate",
+            "processor.max_cstate",
+        ),
+        ("acpi_idle", "processor.max_cstate", "intel_idle.max_cstate"),
     ] {
+        let in_use = "sys/devices/system/cpu/cpuidle/current_driver";
+        write(directory.path(), in_use, &format!("{driver}\n"));
+        write(directory.path(), COMMAND_LINE, &format!("quiet {word}=9\n"));
+        assert_eq!(refusal(&system, deeper), plain);
         write(directory.path(), COMMAND_LINE, &format!("quiet {word}=2\n"));
         for name in [deeper, "idle-states[disable=C11]"] {
             let refused = refusal(&system, name);
@@ -103,7 +111,8 @@ fn drivers_and_aspm_that_take_another_boot_name_the_word() {
     assert!(!refusal(&system, "aspm[policy=powersave]").contains("--kernel-word"));
     write(machine, COMMAND_LINE, "pcie_aspm=off\n");
     let aspm = refusal(&system, "aspm[policy=powersave]");
-    assert!(aspm.contains("--kernel-word pcie_aspm=force"), "{aspm}");
+    assert!(aspm.contains("take that word out"), "{aspm}");
+    assert!(!aspm.contains("pcie_aspm=force"), "{aspm}");
 }
 
 /// HWP is off by a word, which another word of the same key replaces.
