@@ -1,15 +1,16 @@
 //! Persistent settings after an event that may have reset some, and settings that somebody else has changed.
 //!
-//! A setting was reset if the event can reset it and it has this boot's own value again, or, as the table of a drive, the
-//! value that the kernel chooses now. Any other value is from somebody else: it is reported once and stays, unless the file
-//! says `enforce = true`.
+//! A setting was reset if the event can reset it and it has a value by the kernel: this boot's own one, for the table of a drive
+//! the one that the kernel chooses now, and for an interrupt any without its CPUs. Any other value is from somebody else: it is
+//! reported once and stays, unless the file says `enforce = true`.
 
 use std::time::Duration;
 
 use wakepath_system::apst::predict_kernel_apst_feature;
 use wakepath_system::journal::{self, Entry, Journal};
 use wakepath_system::setting::{Access, have_same_meaning};
-use wakepath_system::{SettingKey, System};
+use wakepath_system::{At, SettingKey, System};
+use wakepath_units::cpus::parse_cpu_list;
 
 use crate::entries::drive_model_and_serial;
 use crate::own_writes::find_own_write;
@@ -141,6 +142,7 @@ fn is_anything_to_do(
         held.iter().any(|(key, _)| *key == setting.key)
             || read_unless_costly(system, event, &setting.key).is_none_or(|found| {
                 setting.results_in(system, &found)
+                    || is_interrupt_without_cpu(system, setting)
                     || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
             })
     };
@@ -247,7 +249,7 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
     let deviations = record.settings.iter().filter_map(|setting| {
         let key = &setting.key;
         let found = read_unless_costly(system, event, key)?;
-        if setting.results_in(system, &found) {
+        if setting.results_in(system, &found) || is_interrupt_without_cpu(system, setting) {
             return None;
         }
         let own_value = oldest.iter().find(|entry| entry.key == *key);
@@ -255,7 +257,9 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
             own_value.is_some_and(|entry| have_same_meaning(key.setting, &entry.old, &found));
         Some(Deviation {
             is_reset: event.may_reset(system.root(), key)
-                && (has_own_value || is_table_by_kernel(system, key, &found)),
+                && (has_own_value
+                    || is_table_by_kernel(system, key, &found)
+                    || is_interrupt_moved_off(setting, &found)),
             drifted: DriftedSetting {
                 key: key.clone(),
                 expected: setting.values.first().cloned().unwrap_or_default(),
@@ -265,6 +269,30 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
         })
     });
     deviations.collect()
+}
+
+/// The CPUs that an interrupt was moved to; `None` for other settings.
+fn wanted_cpus_of_interrupt(setting: &RecordedSetting) -> Option<Vec<usize>> {
+    match setting.key.at {
+        At::Interrupt(_) => parse_cpu_list(setting.values.first()?),
+        _ => None,
+    }
+}
+
+/// Whether none of an interrupt's CPUs is online, so that the kernel has moved it (`migrate_one_irq()`,
+/// `kernel/irq/cpuhotplug.c`, Linux 6.12).
+fn is_interrupt_without_cpu(system: &System, setting: &RecordedSetting) -> bool {
+    let online = system.cpus();
+    wanted_cpus_of_interrupt(setting)
+        .is_some_and(|wanted| wanted.iter().all(|cpu| !online.contains(cpu)))
+}
+
+/// Whether an interrupt has none of its CPUs any more. The kernel moves it to all that are online at that moment, so that the
+/// value is this boot's own one only by chance.
+fn is_interrupt_moved_off(setting: &RecordedSetting, found: &str) -> bool {
+    let found = parse_cpu_list(found).unwrap_or_default();
+    wanted_cpus_of_interrupt(setting)
+        .is_some_and(|wanted| wanted.iter().all(|cpu| !found.contains(cpu)))
 }
 
 /// Whether a drive has the kernel's own APST table for the present latency tolerance. The boot's own table is another one if

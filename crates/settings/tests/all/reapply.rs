@@ -160,6 +160,36 @@ fn an_enforced_setting_that_the_boot_had_already_is_restored_to_that() {
     assert_eq!(read(machine, GOVERNOR), own);
 }
 
+/// The kernel moves an interrupt to all CPUs that are online when its last one goes (`migrate_one_irq()`,
+/// `kernel/irq/cpuhotplug.c`).
+#[test]
+fn an_interrupt_goes_back_to_its_cpu_once_that_is_online_again() {
+    const AFFINITY: &str = "proc/irq/125/smp_affinity_list";
+    const ONLINE: &str = "sys/devices/system/cpu/online";
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let table = " 125:  40  0  IR-PCI-MSI-0000:00:17.0  0-edge  ahci[0000:00:17.0]\n";
+    write(machine, "proc/interrupts", table);
+    fs::create_dir_all(machine.join("proc/irq/125")).unwrap();
+    write(machine, AFFINITY, "0-1\n");
+    write(
+        machine,
+        "etc/wakepath/settings.toml",
+        "policy = 'irq-affinity[cpus=1]'\n",
+    );
+    apply_persistent_settings_at_boot(&system).unwrap();
+    assert_eq!(read(machine, AFFINITY), "1");
+    write(machine, ONLINE, "0\n");
+    write(machine, AFFINITY, "0\n");
+    let done = look(&system, &ResetEvent::Interval);
+    assert!(done.drift.is_empty(), "{done:?}");
+    write(machine, ONLINE, "0-1\n");
+    let done = look(&system, &ResetEvent::CpuOnline(1));
+    let moved = names(&done.reset, ToString::to_string);
+    assert_eq!(moved, ["irq-affinity:irq125"]);
+    assert_eq!(read(machine, AFFINITY), "1");
+}
+
 #[test]
 fn a_cpu_that_comes_later_gets_its_settings() {
     let (directory, system) = laptop();
