@@ -24,6 +24,8 @@ pub(crate) struct Guarding {
     guard: Option<Guard>,
     /// Why some conditions are not watched.
     unwatched: Vec<String>,
+    /// Whether a watched condition compares with latency before the set.
+    compares_with_before: bool,
     state: GuardState,
     next: Instant,
 }
@@ -150,6 +152,7 @@ impl Guarding {
         });
         let unwatched: Vec<String> = why_unwatched.collect();
         add_unwatched_conditions(&unwatched, missing);
+        let compares_with_before = known.iter().any(GuardCondition::is_relative);
         let guard = (!known.is_empty()).then(|| {
             let texts: Vec<String> = known.iter().map(ToString::to_string).collect();
             log::log_info(&format!("guard of {}; {WHAT_IS_WATCHED}", texts.join(", ")));
@@ -163,6 +166,7 @@ impl Guarding {
             feed: Some(feed),
             guard,
             unwatched,
+            compares_with_before,
             next: Instant::now() + INTERVAL,
         })
     }
@@ -229,6 +233,11 @@ impl Guarding {
     /// Whether latency without the set has to be measured first, because a limit is relative.
     pub(crate) fn waits_for_figures_before(&self) -> bool {
         (self.guard.as_ref()).is_some_and(Guard::waits_for_figures_before)
+    }
+
+    /// Whether figures are kept that cannot be measured in passing: those of latency before the set.
+    pub(crate) const fn compares_with_before(&self) -> bool {
+        self.compares_with_before
     }
 
     /// Goes on under the same configuration, when the set is in force after a moment or a measurement without it. Conditions that

@@ -562,8 +562,9 @@ impl Daemon {
             return Ok(Some(Self { hold, ..self }));
         }
         let system = self.system.clone();
-        // What relative conditions compare with is known already, and cannot be measured in passing.
-        let measured = self.guarding.take();
+        // What relative conditions compare with is known already, and cannot be measured in passing. Without them the measurement
+        // begins anew, with the drives that there are now.
+        let measured = (self.guarding.take()).filter(Guarding::compares_with_before);
         let Some(session) = self.stop_parts_and_put_back()? else {
             return Ok(None);
         };

@@ -37,7 +37,7 @@ struct PlannedMeasurement {
     runs: usize,
     /// How long all runs take, in seconds, where the loads say how long they run.
     seconds: Option<f64>,
-    /// Sets impossible on this machine, with the reason.
+    /// Sets that are not measured, with the reason.
     left_out: Vec<String>,
 }
 
