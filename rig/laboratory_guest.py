@@ -13,6 +13,7 @@ from initramfs import Initramfs, built_module
 from kernels import Kernel, find_kernel
 from laboratory_machine import Machine, PowerState
 from laboratory_rt_app import program as rt_app_program
+from laboratory_server import server_program
 from laboratory_study import GOVERNORS, Cell, Mechanism
 from machine import boot, check_memory, laboratory_command, unpack_results
 from packages import REPOSITORY, RigError
@@ -52,7 +53,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
     """Runs the cells; each as a line of `wakepath results laboratory`."""
     machine = Machine(run.cells[0].machine)
     for cell in run.cells:
-        if not cell.rt_app:
+        if not cell.rt_app and not cell.server:
             check_devices(cell, machine)
     kernel = kernel_for(run, machine)
     with tempfile.TemporaryDirectory(prefix="wakepath-lab-") as folder:
@@ -68,10 +69,12 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
         uses_rt_app = any(cell.rt_app for cell in run.cells)
         prepare = [PREPARE, *raid, *(["calibrate"] if uses_rt_app else [])]
-        tree.add_script([*sourced, *prepare, *map(script, run.cells), FINISH])
+        tree.add_script([*sourced, *prepare, *(script(cell, run.seed) for cell in run.cells), FINISH])
         tree.add_program(find_program("fio"))
         if uses_rt_app:
             tree.add_program(*rt_app_program())
+        if any(cell.server for cell in run.cells):
+            tree.add_program(server_program(scratch))
         if run.record:
             (tree.root / "rig/record").write_text("--all-tasks" if run.all_tasks else "")
         if run.record or any(by_daemon(policy) for cell in run.cells for policy in cell.policies):
@@ -216,7 +219,7 @@ fi
 """
 
 
-def script(cell: Cell) -> str:
+def script(cell: Cell, seed: int) -> str:
     """What the guest does for a run."""
     governor, frequency, lines = "menu", "performance", []
     for policy in cell.policies:
@@ -238,12 +241,17 @@ def script(cell: Cell) -> str:
         seconds: float = cell.rt_app.seconds
         lines.append(f"calibrated {number}")
         program = f"timeout -s KILL {cell.rt_app.seconds + RT_APP_GRACE_S} rt-app /rig/jobs/{number}"
+    elif cell.server:
+        seconds = cell.server.seconds
+        machine = Machine(cell.machine)
+        program = cell.server.command(machine.cpus, seed + cell.key.repeat, machine.device)
     else:
         job = cell.job.read_text()
         seconds = runtime_s(job)
         fio = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
         program = f"{environment_that_copies_by_vectors(job)}{fio}"
-    watched = round(0.8e6 * seconds)
+    share = 0.7 if not cell.rt_app and not cell.server and ends_by_size(cell.job.read_text()) else 0.8
+    watched = round(share * 1e6 * seconds)
     # What fails is then below the name of its run.
     named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
     return "\n".join([named, f"fresh {governor} {frequency}", *lines, f"measure {number} {watched} {program}"])
@@ -261,7 +269,8 @@ def environment_that_copies_by_vectors(job: str) -> str:
 
 def spins(cell: Cell) -> bool:
     """A program and a kernel thread that spin without pauses."""
-    return cell.rt_app is None and bool(re.search(r"^sqthread_poll\b", cell.job.read_text(), re.MULTILINE))
+    is_fio = cell.rt_app is None and cell.server is None
+    return is_fio and bool(re.search(r"^sqthread_poll\b", cell.job.read_text(), re.MULTILINE))
 
 
 def spin_turn_ns(cell: Cell) -> int:
@@ -416,8 +425,17 @@ def directions(job: dict[str, Any]) -> list[dict[str, Any]]:
     return [job[way] for way in DIRECTIONS if way in job]
 
 
-def trimmed(fio: dict[str, Any]) -> dict[str, Any]:
-    """Of what fio printed, what wakepath reads."""
+def ends_by_size(job: str) -> bool:
+    """Whether a job is over before its `runtime`, when it has read back what it wrote."""
+    return bool(re.search(r"^verify\s*=", job, re.MULTILINE)) and not re.search(r"^time_based", job, re.MULTILINE)
+
+
+def trimmed(fio: dict[str, Any], job: str) -> dict[str, Any]:
+    """Of what fio printed, what wakepath reads.
+
+    A job that reads back what it wrote syncs in between. Both directions then get the whole job's `runtime`: the rate
+    of its I/Os is taken over the longest one.
+    """
     percentiles = ("50.000000", "90.000000", "99.000000", "99.900000")
 
     def times(of: dict[str, Any]) -> dict[str, Any]:
@@ -426,14 +444,18 @@ def trimmed(fio: dict[str, Any]) -> dict[str, Any]:
             kept["percentile"] = {name: of["percentile"][name] for name in percentiles}
         return kept
 
-    def direction(of: dict[str, Any]) -> dict[str, Any]:
-        kept: dict[str, Any] = {name: of[name] for name in ("io_bytes", "runtime", "total_ios")}
+    def direction(of: dict[str, Any], whole: dict[str, int]) -> dict[str, Any]:
+        kept: dict[str, Any] = {name: of[name] for name in ("io_bytes", "runtime", "total_ios")} | whole
         return kept | {name: times(of[name]) for name in ("lat_ns", "clat_ns")}
 
     jobs = [
-        {name: job[name] for name in ("jobname", "groupid", "error")}
-        | {way: direction(job[way]) for way in DIRECTIONS if job[way]["total_ios"]}
-        for job in fio["jobs"]
+        {name: reported[name] for name in ("jobname", "groupid", "error")}
+        | {
+            way: direction(reported[way], {"runtime": reported["job_runtime"]} if ends_by_size(job) else {})
+            for way in DIRECTIONS
+            if reported[way]["total_ios"]
+        }
+        for reported in fio["jobs"]
     ]
     return {"fio version": fio["fio version"], "jobs": jobs}
 
@@ -451,9 +473,8 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
                 f"{cell.key}: rt-app did not end {RT_APP_GRACE_S} s after its duration: in rt-app 1.0 threads that "
                 "wait for each other may not hear of the end, and a `sync` or `resume` for which nobody waits is lost"
             )
-        raise RigError(
-            f"{cell.key}: {'rt-app' if cell.rt_app else 'fio'} failed, {how}: {complaint}".removesuffix(": ")
-        )
+        program = "rt-app" if cell.rt_app else "the server" if cell.server else "fio"
+        raise RigError(f"{cell.key}: {program} failed, {how}: {complaint}".removesuffix(": "))
     window = watched(runs / f"{name}.watched")
     idle = [
         {
@@ -467,7 +488,9 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     if cell.rt_app:
         did = {"rt_app": cell.rt_app.measured(runs, cell.number, (window.begin, window.end))}
     else:
-        fio = trimmed(json.loads((runs / f"{name}.fio").read_text()))
+        # A server reports as fio does.
+        printed = runs / (f"{name}.out" if cell.server else f"{name}.fio")
+        fio = trimmed(json.loads(printed.read_text()), cell.job.read_text())
         ran_ns = 1_000_000 * max(way["runtime"] for job in fio["jobs"] for way in directions(job))
         check_window(cell, window, ran_ns)
         at = {"begin_ns": window.begin - window.first, "end_ns": window.end - window.first, "job_ns": ran_ns}

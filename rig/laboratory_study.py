@@ -8,6 +8,7 @@ from pathlib import Path
 
 from laboratory_machine import Machine, PowerState
 from laboratory_rt_app import RtApp, read_rt_app
+from laboratory_server import Server, read_server
 from packages import RigError
 
 
@@ -46,9 +47,10 @@ class Cell:
 
     number: int
     key: Key
-    # A fio job, or a file of rt-app.
+    # A fio job, a file of rt-app, or a server.
     job: Path
     rt_app: RtApp | None
+    server: Server | None
     machine: Path
     kernel: str
     # Debian's kernel of that version lacks something.
@@ -85,8 +87,8 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
     for file in sorted((simulated / "runs").glob("*.json")):
         key = Key(**json.loads(file.read_text())["key"])
         workload = workloads[key.workload]
-        if workload["kind"] not in ("fio", "rt-app"):
-            raise RigError(f"workload {key.workload}: the laboratory runs fio jobs and rt-app files")
+        if workload["kind"] not in ("fio", "rt-app", "server"):
+            raise RigError(f"workload {key.workload}: the laboratory runs fio jobs, rt-app files and servers")
         if workload["kind"] == "fio" and workload.get("warm_up_s"):
             raise RigError(
                 f"workload {key.workload}: the laboratory counts from a job's first request, and the simulation leaves "
@@ -102,6 +104,7 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
                 key,
                 job,
                 read_rt_app(key.workload, job, entries[key.workload]) if workload["kind"] == "rt-app" else None,
+                read_server(key.workload, job) if workload["kind"] == "server" else None,
                 machines[key.machine],
                 # What results call the set has a version only if the study gives one.
                 governor.version if governor.version and "@" in key.policy else machine.kernel,
