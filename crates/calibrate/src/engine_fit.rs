@@ -1,8 +1,8 @@
-//! The work of fio and of its asynchronous engine, fitted to separate jobs.
+//! The work of fio and libaio, fitted to separate jobs.
 //!
-//! At depth 1 an engine's work is a difference of two long times, in which pauses of the machine count as work. With many
-//! requests in flight the CPU of the job never rests, and the time between two requests is all of their work and nothing else.
-//! So the deep job says how much work requests have that nobody sleeps for, and the jobs at depth 1 how much of that is whose.
+//! At depth 1 an engine's work is a difference between two long times, and pauses of the machine count as work. With many
+//! requests in flight the job's CPU never rests, so the time between two requests is work alone. The deep job gives the work
+//! of requests without sleep. The jobs at depth 1 divide that work between fio and the engine.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, IoPath, Origin};
@@ -12,7 +12,7 @@ use wakepath_units::median;
 use crate::figures::{highest_khz, work_in_kilocycles};
 use crate::prediction::find_metric;
 
-/// A job's CPU is taken to be busy all the time from this share on: fio reads the clock and counts outside of it.
+/// From this share on, a job's CPU counts as always busy: fio's own account leaves some work out.
 const BUSY_SHARE: f64 = 0.9;
 
 /// A run of a fitting job.
@@ -27,7 +27,7 @@ pub(crate) struct FittingRun {
 }
 
 impl FittingRun {
-    /// The figures of a run that lasted so many seconds without its ramp; `None` if fio told no latency.
+    /// Reads a run's figures; `None` if fio told no latency.
     pub(crate) fn from_run(run: &RunRecord, seconds: f64) -> Option<Self> {
         let cpu_seconds = find_metric(run, "user_s")? + find_metric(run, "system_s")?;
         Some(Self {
@@ -38,7 +38,7 @@ impl FittingRun {
     }
 }
 
-/// Runs of the fitting jobs, in turn: the same number of each.
+/// Runs of the fitting jobs in turn, equally many for each job.
 #[derive(Clone, Debug)]
 pub(crate) struct FittingRuns {
     /// psync.
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// A board whose requests take 20 us of work, a fifth of it after the interrupt.
+    /// A board where a request takes 20 us of work, a fifth after the interrupt.
     fn board() -> Machine {
         let mut machine = Machine::find("rk3399").unwrap();
         machine.io_path.completion.cpu = None;

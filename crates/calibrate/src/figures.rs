@@ -97,7 +97,7 @@ pub fn put_in_place(
     notes
 }
 
-/// The work was fitted to requests that each wake a task. At greater depths a task that runs again takes all that is complete.
+/// The work was fitted to requests that each wake a task. At greater depths a woken task takes all complete requests.
 fn assume_one_switch_for_each_wake_up(io_path: &mut IoPath) {
     if !io_path.switch_share.is_given() {
         io_path.switch_share = Figure::assumed(
@@ -301,7 +301,7 @@ pub(crate) mod tests {
         });
         let unknown = fit_request_work(&machine, &late).unwrap_err();
         assert!(unknown.starts_with("neither interrupts"), "{unknown}");
-        // A pause of the machine in one of four reads, beside 300 whose interrupt was seen.
+        // A pause of the machine in every fourth read, beside 300 reads with an interrupt.
         let mut paused = measured(2000, true);
         paused.service[0].block_layer.mean = Some(Nanoseconds(555_000));
         paused.service[0].interrupt = late.service[0].interrupt.map(|view| InterruptView {

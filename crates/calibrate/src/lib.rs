@@ -62,7 +62,7 @@ pub struct CalibratedMachine {
     pub surroundings: Surroundings,
     /// Jobs as run and as simulated, in all rounds that count; empty without fio.
     pub jobs: Vec<JobPrediction>,
-    /// Why no round counts, and the figures are those of the first; absent: at least one round counts.
+    /// Why no round counts, so that the first round's figures stand; absent: at least one round counts.
     pub flaw: Option<String>,
     /// Notes on the results for their reader: doubts, refusals, other work.
     pub notes: Vec<String>,
@@ -130,9 +130,9 @@ struct CalibrationRound {
     notes: Vec<String>,
 }
 
-/// Rounds that count. Until there is one, the first stands for them.
+/// Rounds that count. The first round stands in until another counts.
 struct CountedRounds {
-    /// Figures of the last round that counts, with the jobs of all of them.
+    /// Figures of the last counted round, with the jobs of all rounds.
     kept: CalibrationRound,
     notes: Vec<String>,
 }
@@ -230,8 +230,7 @@ impl Calibration<'_> {
         }
     }
 
-    /// Measures drive and wake-ups, puts their figures and those of the surroundings into the captured machine, and predicts jobs
-    /// with it.
+    /// Measures drive and wake-ups, puts all figures into the captured machine, and predicts jobs.
     fn run_round(&self, surroundings: &Surroundings) -> Result<CalibrationRound, CalibrateError> {
         let drive = drive::measure(self.system, &self.plan.drive, self.control)?;
         let mut notes = drive.notes.clone();

@@ -30,24 +30,24 @@ const WAKE_SHARE: f64 = 0.15;
 const SHORTEST_JOB: f64 = 0.5;
 /// Seconds per run of a fitting job.
 pub(crate) const FITTING_SECONDS: f64 = 1.0;
-/// Runs of each fitting job, in turn, so that what the machine does meanwhile meets all of them; medians of three leave one out.
+/// Turns of the fitting jobs. A disturbed turn meets all jobs, and a median of three leaves the turn out.
 const FITTING_TURNS: u32 = 3;
 /// Seconds from a change of the latency limit to a job. The idle governor heeds a limit when a CPU next idles, and has
 /// forgotten the intervals before after eight more.
 const SETTLE_SECONDS: f64 = 0.2;
 /// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
-/// Test files that are there at the same time: one for the drive, one for wake-ups and jobs.
+/// Test files at the same time: a file for the drive, another for wake-ups and jobs.
 pub const TEST_FILES: u64 = 2;
 /// The most rounds of a calibration.
 pub const MOST_ROUNDS: usize = 100;
 
-/// A part of a calibration beside the drive and the fit of an I/O's work, which none does without.
+/// A part that a calibration may leave out. The drive and the work per I/O are always measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalibrationPhase {
     /// The machine at rest: what wakes it.
     Background,
-    /// The path of reads: parts of their work, interrupts between CPUs, ticks.
+    /// The path of reads: parts of the work, interrupts between CPUs, ticks.
     Path,
     /// Power, of states and busy CPUs.
     Power,
@@ -248,7 +248,7 @@ impl CalibrationPlan {
         }
     }
 
-    /// The study of the jobs that the work of fio and of its engine is fitted to.
+    /// The study with the fitting jobs.
     pub(crate) fn fitting_study<'a>(
         &'a self,
         folder: &'a Path,

@@ -49,7 +49,7 @@ impl JobFigures {
         Self::median_of(all?)
     }
 
-    /// Figures of one run; `None` if it lacks one that every job has.
+    /// Figures of a run; `None` if the run lacks a figure.
     pub(crate) fn from_run(run: &RunRecord) -> Option<Self> {
         // A simulated machine without power has a mean of 0.
         let simulated = find_metric(run, "mean_mw").filter(|mw| *mw > 0.0);
