@@ -253,6 +253,12 @@ impl DriveInterrupt {
         let (controller, _) = self.name.strip_prefix("nvme")?.split_once('q')?;
         self.name.get(.."nvme".len() + controller.len())
     }
+
+    /// Number of the NVMe queue; queue 0 has a controller's own commands, and all I/O where there is no other.
+    pub fn nvme_queue(&self) -> Option<u32> {
+        let (_, queue) = self.name.strip_prefix("nvme")?.split_once('q')?;
+        queue.parse().ok()
+    }
 }
 
 /// Whether a block device is a namespace of a drive, as `nvme0n1` is of `nvme0`.

@@ -388,22 +388,31 @@ impl RangeStudy<'_> {
             cost as f64 / ratio * (ends + 1) as f64 <= left
         });
         let chosen = *affordable.or(useful.last()).unwrap_or(&1);
-        sensitivity.shortened = chosen;
-        let short_trials = if chosen == 1 {
-            whole
-        } else {
+        if chosen > 1 {
             let (trials, requests) =
                 self.run_sets(&simulation, &self.contenders.sets, 1, chosen)?;
             sensitivity.simulated += requests;
-            trials
-        };
-        let standings = self.standings_of_trials(&short_trials, chosen)?;
-        Ok(standings.map(|short| Screening {
+            match self.standings_of_trials(&trials, chosen) {
+                // Short runs may be over before something rare happens, such as a commit.
+                Err(TuneError::NoMetric { .. }) => {}
+                standings => {
+                    sensitivity.shortened = chosen;
+                    return Ok(standings?.map(|short| self.screening(trials, short)));
+                }
+            }
+        }
+        sensitivity.shortened = 1;
+        let standings = self.standings_of_trials(&whole, 1)?;
+        Ok(standings.map(|short| self.screening(whole, short)))
+    }
+
+    fn screening(&self, trials: Vec<Option<Trial>>, short: Vec<Option<Standing>>) -> Screening {
+        Screening {
             decided: self.contenders.decided.clone(),
-            trials: short_trials,
+            trials,
             short,
             answer: self.contenders.answer,
-        }))
+        }
     }
 
     /// Whether runs with the measured time divided by so much are cheaper, and long enough. The warm-up is never cut, so that

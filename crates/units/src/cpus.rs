@@ -1,5 +1,7 @@
 //! Lists of CPUs in the notation of sysfs: `0-3,8`.
 
+use std::collections::BTreeSet;
+
 /// No kernel has more CPUs: the largest `NR_CPUS` of Linux (`arch/x86/Kconfig`).
 pub const MAX_CPUS: u32 = 8192;
 
@@ -9,7 +11,7 @@ const MOST: usize = 1 << 16;
 /// Parses `0-3,8`; ascending, without duplicates. `None` if it is not a list of CPUs; the empty text
 /// is the empty list.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
+    let mut cpus = BTreeSet::new();
     for part in text.trim().split(',').filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -18,9 +20,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
         }
         cpus.extend(first..=last);
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
+    Some(cpus.into_iter().collect())
 }
 
 /// Formats ascending CPU numbers for people, with ranges: `0-3, 8`.

@@ -103,7 +103,6 @@ pub(super) fn set_shares(machine: &mut Machine, path: &PathMeasurement) -> Resul
             whole_ns / 1e3
         ));
     }
-    let before = [&io.submission_share, &io.interrupt_share, &io.resume_share].map(|f| f.value);
     io.submission_share = measure_share(path, "submission", parts.submission, whole_ns);
     io.interrupt_share = measure_share(path, "interrupt", parts.interrupt, whole_ns);
     let resume = 1.0 - io.submission_share.value - io.interrupt_share.value;
@@ -113,14 +112,13 @@ pub(super) fn set_shares(machine: &mut Machine, path: &PathMeasurement) -> Resul
             "what submission and interrupt leave of it: {fitted_to}"
         )),
     };
-    let after = [&io.submission_share, &io.interrupt_share, &io.resume_share].map(|f| f.value);
-    let inner = [
-        &mut io.deactivation_share,
-        &mut io.reactivation_share,
-        &mut io.switch_share,
-    ];
-    for (index, part) in inner.into_iter().enumerate() {
-        scale_with_its_share(part, before[index], after[index]);
+    for part in [&mut io.deactivation_share, &mut io.reactivation_share] {
+        if part.is_given() {
+            *part = Figure::assumed(0.0, "the measured share is of a thread that never sleeps");
+        }
+    }
+    if io.switch_share.value > io.resume_share.value {
+        io.switch_share = Figure::assumed(io.resume_share.value, "all of the measured resume");
     }
     Ok(())
 }
@@ -139,17 +137,6 @@ fn measure_share(path: &PathMeasurement, what: &str, part: Estimate, whole_ns: f
         ),
         (&path.conditions, 3),
     )
-}
-
-/// Keeps a part of a share in proportion.
-fn scale_with_its_share(part: &mut Figure, before: f64, after: f64) {
-    if part.is_given() && before > 0.0 {
-        let value = (part.value / before * after * 1e4).floor() / 1e4;
-        *part = Figure::assumed(
-            value,
-            "as large a part of its share as before that was measured",
-        );
-    }
 }
 
 /// Sets how long a CPU stands still when its clock changes, on all clusters of cores like the one that was watched.
@@ -189,6 +176,7 @@ mod tests {
     use super::super::Surroundings;
     use super::super::tests::conditions;
     use super::*;
+    use crate::engine_fit::{FittingRun, FittingRuns, fit_engine_work};
 
     fn estimate(ns: f64) -> Estimate {
         Estimate {
@@ -276,17 +264,55 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_shares_stay_in_proportion() {
+    fn a_spinning_thread_leaves_the_work_of_sleep_to_the_resume() {
         let mut machine = fitted_laptop();
         let io = &mut machine.io_path;
-        io.switch_share = Figure::assumed(io.resume_share.value, "all of it");
+        io.switch_share = Figure::assumed(0.2, "a switch");
+        io.deactivation_share = Figure::assumed(0.1, "going to sleep");
+        io.reactivation_share = Figure::assumed(0.1, "waking");
         put(&mut machine, measured_path());
         let io = &machine.io_path;
-        assert!(
-            (io.switch_share.value - io.resume_share.value).abs() < 1e-3,
-            "{io:?}"
-        );
-        assert!(io.switch_share.value <= io.resume_share.value);
+        let inner = [
+            &io.switch_share,
+            &io.deactivation_share,
+            &io.reactivation_share,
+        ];
+        assert_eq!(inner.map(|share| share.value), [0.2, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_switch_takes_no_more_than_the_measured_resume() {
+        let mut machine = fitted_laptop();
+        machine.io_path.switch_share = Figure::assumed(0.9, "more than there is");
+        put(&mut machine, measured_path());
+        let io = &machine.io_path;
+        assert!((io.switch_share.value - io.resume_share.value).abs() < 1e-9);
+    }
+
+    /// A run of reads with a mean latency of 80 us.
+    fn fitting_run(apart_us: f64, busy_share: f64) -> FittingRun {
+        FittingRun {
+            mean_us: 80.0,
+            apart_us,
+            busy_share,
+        }
+    }
+
+    #[test]
+    fn engine_work_is_fitted_to_the_measured_shares() {
+        let mut machine = fitted_laptop();
+        put(&mut machine, measured_path());
+        let runs = FittingRuns {
+            synchronous: vec![fitting_run(81.0, 0.2)],
+            asynchronous: vec![fitting_run(84.0, 0.2)],
+            deep: vec![fitting_run(9.0, 1.0)],
+        };
+        fit_engine_work(&mut machine, &runs).unwrap();
+        machine.check().unwrap();
+        // 8 us for a request, 1 for the program and 3 for the engine leave 9 without sleep.
+        let io = &machine.io_path;
+        assert!((io.switch_share.value - 3.0 / 8.0).abs() < 2e-3, "{io:?}");
+        assert!(io.switch_share.value < io.resume_share.value);
     }
 
     #[test]

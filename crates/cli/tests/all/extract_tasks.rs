@@ -283,7 +283,12 @@ fn forced_writes_answer_to_policies_that_were_not_recorded() {
 #[test]
 fn tasks_answer_on_machines_that_were_not_recorded() {
     let recorded = Runs::on("rk3399");
-    for (name, text) in [("deep", LARGE_DEPTH_4), ("readers", THINKING_READERS)] {
+    // A share of slow requests near 1 % of the smaller blocks makes their p99 a matter of chance.
+    for (name, text, judged) in [
+        ("deep", DEPTH_4, 1),
+        ("deep-large", LARGE_DEPTH_4, 2),
+        ("readers", THINKING_READERS, 2),
+    ] {
         let [job, recording, tasks] = ["fio", "parquet", "toml"].map(|end| format!("{name}.{end}"));
         fs::write(recorded.path(&job), text).unwrap();
         recorded.record(&job, RECORDED, &recording);
@@ -303,7 +308,7 @@ fn tasks_answer_on_machines_that_were_not_recorded() {
                     "{name} on {machine} under {policy}\n  true {truth:.1?}\n  tasks {found:.1?}"
                 );
                 // Idle periods are those of the background work that was recorded, and not of these machines'.
-                for index in 0..2 {
+                for index in 0..judged {
                     let off = (found[index] / truth[index] - 1.0).abs();
                     assert!(
                         off <= BOUNDS[index],

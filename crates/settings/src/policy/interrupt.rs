@@ -1,5 +1,7 @@
 //! Which CPUs the interrupts of drives go to.
 
+use std::collections::BTreeSet;
+
 use wakepath_system::{At, DriveInterrupt};
 use wakepath_units::cpus::format_cpu_list;
 
@@ -15,10 +17,22 @@ impl SettingsBuilder<'_> {
     ) -> Result<(), SettingsError> {
         check_cpus_online(self.system, cpus).map_err(|why| self.policy_error(why))?;
         let all = self.system.read_drive_interrupts();
-        let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) = all
+        let selected: Vec<DriveInterrupt> = all
             .into_iter()
             .filter(|interrupt| self.is_drive_of_interrupt_selected(interrupt))
-            .partition(|interrupt| interrupt.nvme_controller().is_some());
+            .collect();
+        let with_queues: BTreeSet<String> = selected
+            .iter()
+            .filter(|interrupt| is_managed(interrupt))
+            .filter_map(|interrupt| interrupt.nvme_controller().map(str::to_owned))
+            .collect();
+        // A controller's first interrupt has I/O only where there is no other.
+        let with_io = selected.into_iter().filter(|interrupt| {
+            let controller = interrupt.nvme_controller();
+            is_managed(interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
+        });
+        let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
+            with_io.partition(is_managed);
         let names: Vec<&str> = managed
             .iter()
             .map(|managed| managed.name.as_str())
@@ -51,6 +65,12 @@ impl SettingsBuilder<'_> {
             None => self.targets.drives.is_none(),
         }
     }
+}
+
+/// Whether the kernel manages an interrupt: those of NVMe queues but the first, for which `nvme_setup_irqs()` sets a vector apart
+/// (`drivers/nvme/host/pci.c`, Linux 6.12).
+fn is_managed(interrupt: &DriveInterrupt) -> bool {
+    interrupt.nvme_queue().is_some_and(|queue| queue > 0)
 }
 
 /// A sentence on interrupts that the kernel manages; `None` without any.

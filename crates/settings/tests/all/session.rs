@@ -1155,7 +1155,7 @@ fn interrupts_of_drives_move_and_come_back_except_those_of_nvme() {
     let values = || [123, 125].map(|number| read(directory.path(), &file(number)));
     let set = "irq-affinity[cpus=1]".parse().unwrap();
     let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
-    assert!(wanted.notes[0].contains("nvme0q0 and 1 more"), "{wanted:?}");
+    assert!(wanted.notes[0].contains("(nvme0q1)"), "{wanted:?}");
     let mut session = Session::open_and_recover(&system).unwrap();
     session
         .apply_plan(&plan(&system, &["irq-affinity[cpus=1]"]))
@@ -1167,6 +1167,22 @@ fn interrupts_of_drives_move_and_come_back_except_those_of_nvme() {
         .restore_all()
         .unwrap();
     assert_eq!(values(), ["0-3", "0-3"]);
+}
+
+#[test]
+fn the_only_interrupt_of_a_controller_moves() {
+    let (directory, system) = laptop_with_interrupts();
+    let table = directory.path().join("proc/interrupts");
+    let with_queue = fs::read_to_string(&table).unwrap();
+    let alone: Vec<&str> = with_queue
+        .lines()
+        .filter(|line| !line.contains("nvme0q1"))
+        .collect();
+    fs::write(&table, alone.join("\n")).unwrap();
+    let set = "irq-affinity[cpus=1]".parse().unwrap();
+    let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
+    assert!(wanted.notes.is_empty(), "{wanted:?}");
+    assert_eq!(wanted.values.len(), 2, "{wanted:?}");
 }
 
 #[test]
@@ -1183,7 +1199,7 @@ fn interrupts_that_cannot_move_are_refused_in_one_sentence() {
     };
     let managed = refuse("irq-affinity[cpus=1]", &nvme);
     assert!(
-        managed.contains("the kernel manages the interrupts of NVMe queues (nvme0q0 and 1 more)"),
+        managed.contains("the kernel manages the interrupts of NVMe queues (nvme0q1)"),
         "{managed}"
     );
     let missing = refuse("irq-affinity[cpus=99]", &Targets::default());

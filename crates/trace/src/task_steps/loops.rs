@@ -20,6 +20,9 @@ const LEFT_OUT: [&str; 7] = [
 /// Most CPU time in ns between two requests of one read-ahead: what it takes to submit one.
 const BETWEEN_REQUESTS_NS: u64 = 20_000;
 
+/// Most requests in a read-ahead, so that a reader with hardly any work is held back on a slower drive, too. Assumed.
+const MOST_REQUESTS_OF_READ_AHEAD: u32 = 64;
+
 /// Most waits for one write after the other; in front of them is one wait for all that are more.
 const MOST_WAITS_IN_ORDER: u32 = 64;
 
@@ -212,7 +215,8 @@ impl TaskItems {
             all.push(*item);
             match item {
                 Item::Io(_) => {
-                    if run_ns > BETWEEN_REQUESTS_NS || latest == 0 {
+                    let begins_read_ahead = latest == 0 || latest == MOST_REQUESTS_OF_READ_AHEAD;
+                    if run_ns > BETWEEN_REQUESTS_NS || begins_read_ahead {
                         earlier = std::mem::take(&mut latest);
                     }
                     latest += 1;
