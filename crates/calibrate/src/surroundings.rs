@@ -51,11 +51,12 @@ impl Surroundings {
 type SetFigures<Measured> = fn(&mut Machine, &Measured) -> Result<(), String>;
 
 /// Figures from the path of reads, with their names for notes.
-const PATH_FIGURES: [(&str, SetFigures<PathMeasurement>); 4] = [
+const PATH_FIGURES: [(&str, SetFigures<PathMeasurement>); 5] = [
     ("scheduler.ipi_us", path_figures::set_ipi),
     ("scheduler.tick_kcycles", path_figures::set_tick),
     ("the shares of io_path", path_figures::set_shares),
     ("cluster.clock_stall_us", path_figures::set_clock_stall),
+    ("stolen", path_figures::set_stolen_time),
 ];
 
 /// Figures from power, with their names for notes.

@@ -6,6 +6,7 @@
 
 mod cycles;
 mod engines;
+mod interruptions;
 mod ipi;
 mod parts;
 mod speed;
@@ -24,6 +25,7 @@ use wakepath_system::{Root, System};
 
 use self::cycles::{CycleCounter, ThreadCycles};
 use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
+use self::interruptions::watch_interruptions;
 use self::ipi::time_ipis;
 use self::parts::measure_parts;
 use self::speed::{measure_ramp, measure_speeds};
@@ -36,6 +38,7 @@ use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
 pub use self::engines::EngineCost;
+pub use self::interruptions::{CpuThefts, Interruptions};
 pub use self::parts::ReadParts;
 pub use self::speed::{ClockRamp, SpeedByActive};
 pub use self::transitions::ClockTransitions;
@@ -45,8 +48,6 @@ const DEPTHS: [usize; 4] = [1, 2, 4, 8];
 /// Steps besides loads and engines: interrupts without reads, parts of a read, system call, context switch, IPI, ticks,
 /// speeds, ramps, changes of the clock.
 const OTHER_STEPS: usize = 9;
-/// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
-const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
 const COMPLETIONS_PER_REQUEST: f64 = 0.1;
 /// Calls between two looks at the clock.
@@ -93,19 +94,6 @@ pub struct CompletionLine {
     pub shares: Vec<(usize, f64)>,
 }
 
-/// Interruptions of a thread that only looks at the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interruptions {
-    /// Number of interruptions.
-    pub n: u64,
-    /// Interruptions per second.
-    pub per_second: f64,
-    /// Median length in ns: at about the tick rate, what a tick takes.
-    pub median_ns: f64,
-    /// Ends of the median's 95 % interval in ns.
-    pub median_interval_ns: [f64; 2],
-}
-
 /// Result of an experiment on the I/O path.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathMeasurement {
@@ -128,6 +116,9 @@ pub struct PathMeasurement {
     pub ipi: Option<SampledTime>,
     /// What interrupts a thread that spins.
     pub interruptions: Option<Interruptions>,
+    /// How a virtual machine's host takes the CPU of such a thread; absent: it took nothing, or does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thefts: Option<CpuThefts>,
     /// The same reads by I/O engine, as fio makes them; empty without fio.
     pub engines: Vec<EngineCost>,
     /// Speed of CPUs by how many of them work; empty where it is not known.
@@ -220,6 +211,7 @@ pub fn measure(
         context_switch: None,
         ipi: None,
         interruptions: None,
+        thefts: None,
         engines: Vec::new(),
         speeds: Vec::new(),
         ramp: None,
@@ -285,7 +277,14 @@ fn run_steps(
     control.finish_step();
     measure_ipi(&system.cpus(), plan, result, control);
     control.finish_step();
-    result.interruptions = watch_interruptions(cpu, plan.step, control)?;
+    let watched = watch_interruptions(system, cpu, plan.step, control)?;
+    result.interruptions = watched.interruptions;
+    match watched.thefts {
+        Ok(thefts) => result.thefts = thefts,
+        Err(why) => result
+            .notes
+            .push(format!("time that the host takes: not measured: {why}")),
+    }
     control.finish_step();
     result.speeds = measure_speeds(&system.cpus(), plan.step, control);
     control.finish_step();
@@ -628,44 +627,6 @@ fn answer_turns(cpu: usize, turn: &AtomicUsize, partner: &std::thread::Thread) {
             _ => std::thread::park_timeout(Duration::from_millis(100)),
         }
     }
-}
-
-/// Watches the clock on a CPU for jumps: work of others, at rest mostly ticks.
-fn watch_interruptions(
-    cpu: usize,
-    time: Duration,
-    control: ExperimentControl<'_>,
-) -> Result<Option<Interruptions>, MeasureError> {
-    let watched = std::thread::scope(|scope| {
-        let spinner = std::thread::Builder::new().name("spinner".to_owned());
-        let started = spinner.spawn_scoped(scope, || -> Result<(f64, Vec<u64>), MeasureError> {
-            pin::pin_to(cpu)?;
-            let began = Instant::now();
-            let mut last = began;
-            let mut jumps = Vec::new();
-            while last.duration_since(began) < time && !control.is_cancelled() {
-                let now = Instant::now();
-                let gap = now.duration_since(last).as_nanos() as u64;
-                if gap >= LEAST_INTERRUPTION {
-                    jumps.push(gap);
-                }
-                last = now;
-            }
-            Ok((began.elapsed().as_secs_f64(), jumps))
-        });
-        started.map(std::thread::ScopedJoinHandle::join)
-    });
-    let (seconds, jumps) = match watched {
-        Ok(Ok(result)) => result?,
-        Ok(Err(_)) | Err(_) => return Ok(None),
-    };
-    let lengths = LatencySummary::new(&jumps);
-    Ok(lengths.map(|lengths| Interruptions {
-        n: lengths.n,
-        per_second: lengths.n as f64 / seconds.max(1e-9),
-        median_ns: lengths.median.ns,
-        median_interval_ns: [lengths.median.low, lengths.median.high],
-    }))
 }
 
 #[cfg(test)]

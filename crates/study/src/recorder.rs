@@ -401,7 +401,8 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             // The CPU chose the same idle state again, after its idle period was cut.
             Activity::Idle(index) if before.idle == Some(index) => *state = before,
             // The simulated CPU leaves its idle state now; the kernel traces the exit when the CPU has left.
-            Activity::Waking => *state = before,
+            // A guest's kernel traces nothing of stolen time.
+            Activity::Waking | Activity::Stolen => *state = before,
             _ => {
                 if before.idle.is_some()
                     && let Some(event) = self.pairs.end_idle_period(cpu as u32, now)
@@ -416,7 +417,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                 self.pairs.note_idle_entry(cpu as u32, now, index as u8);
                 self.cpus[cpu].idle = Some(index);
             }
-            Activity::Idle(_) | Activity::Waking => {}
+            Activity::Idle(_) | Activity::Waking | Activity::Stolen => {}
             Activity::Task { task, job, .. } => {
                 self.cpus[cpu].task = Some(task);
                 if before.task != Some(task) {

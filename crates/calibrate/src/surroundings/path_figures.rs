@@ -1,7 +1,7 @@
 //! Figures from the path of reads: interrupts between CPUs, ticks, parts of a read's work, changes of the clock.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, Origin};
+use wakepath_hardware::machine::{Figure, Origin, StolenCpuTime};
 use wakepath_measure::path::PathMeasurement;
 use wakepath_measure::summary::Estimate;
 
@@ -168,9 +168,36 @@ pub(super) fn set_clock_stall(machine: &mut Machine, path: &PathMeasurement) -> 
     Ok(())
 }
 
+/// Sets how the host of a virtual machine takes CPUs that run. Where it was not seen to take any, there is nothing to set.
+pub(super) fn set_stolen_time(machine: &mut Machine, path: &PathMeasurement) -> Result<(), String> {
+    let Some(seen) = path.thefts else {
+        return Ok(());
+    };
+    let what = format!(
+        "interruptions of a spinning thread by the host, {} seen, those as short as ticks reckoned in",
+        seen.n
+    );
+    let rate = measured_figure(
+        seen.per_running_second,
+        Some(seen.per_running_second_interval),
+        seen.n,
+        what.clone(),
+        (&path.conditions, 2),
+    );
+    let mean = seen
+        .mean
+        .figure_us(seen.n, &format!("mean of {what}"), &path.conditions);
+    machine.stolen = Some(StolenCpuTime {
+        per_s: rate,
+        mean_us: mean,
+        source: "wakepath measure path".to_owned(),
+    });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use wakepath_measure::path::{Interruptions, ReadParts};
+    use wakepath_measure::path::{CpuThefts, Interruptions, ReadParts};
     use wakepath_measure::summary::SampledTime;
 
     use super::super::Surroundings;
@@ -211,6 +238,7 @@ mod tests {
                 median_ns: 1_200.0,
                 median_interval_ns: [1_150.0, 1_300.0],
             }),
+            thefts: None,
             engines: Vec::new(),
             speeds: Vec::new(),
             ramp: None,
@@ -313,6 +341,44 @@ mod tests {
         let io = &machine.io_path;
         assert!((io.switch_share.value - 3.0 / 8.0).abs() < 2e-3, "{io:?}");
         assert!(io.switch_share.value < io.resume_share.value);
+    }
+
+    #[test]
+    fn a_host_that_takes_cpus_becomes_a_table_of_the_machine() {
+        let thefts = |per_running_second: f64| CpuThefts {
+            n: 400,
+            per_running_second,
+            per_running_second_interval: [per_running_second * 0.9, per_running_second * 1.1],
+            mean: estimate(2_500_000.0),
+        };
+        let path = |thefts| PathMeasurement {
+            thefts: Some(thefts),
+            ..measured_path()
+        };
+        let mut machine = fitted_laptop();
+        put(&mut machine, path(thefts(20.0)));
+        let stolen = machine.stolen.clone().unwrap();
+        assert!((stolen.per_s.value - 20.0).abs() < 1e-9, "{stolen:?}");
+        assert!((stolen.mean_us.value - 2_500.0).abs() < 1e-9, "{stolen:?}");
+        let Origin::Measured(from) = &stolen.per_s.origin else {
+            panic!("{stolen:?}")
+        };
+        assert_eq!((from.n, from.interval()), (400, Some((18.0, 22.0))));
+        let text = machine.to_toml().unwrap();
+        assert!(Machine::parse(&text, "guest").unwrap().stolen.is_some());
+        // Nobody simulates a guest that hardly runs.
+        let mut starved = fitted_laptop();
+        let notes = put(&mut starved, path(thefts(5_000.0))).join("\n");
+        assert!(starved.stolen.is_none());
+        assert!(notes.contains("stolen: as captured"), "{notes}");
+        assert!(notes.contains("% of a busy CPU's time"), "{notes}");
+        // Without a host there is no table, and no note.
+        let mut hardware = fitted_laptop();
+        let notes = put(&mut hardware, measured_path()).join("\n");
+        assert!(
+            hardware.stolen.is_none() && !notes.contains("stolen"),
+            "{notes}"
+        );
     }
 
     #[test]

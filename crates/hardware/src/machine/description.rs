@@ -7,7 +7,7 @@ use wakepath_units::{KernelVersion, Nanoseconds, TickRate};
 use super::{
     Background, C1Demotion, CalibratedOn, Cluster, DriveModel, Emulator, Figure, IoPath, Isolation,
     LatencyRequest, MachineIdleState, Package, PageCache, Platform, PowerLimit, PowerScope,
-    PredictionError, Rcu, Scheduler, Uncore,
+    PredictionError, Rcu, Scheduler, StolenCpuTime, Uncore,
 };
 
 /// A machine description.
@@ -103,6 +103,9 @@ pub struct Machine {
     /// What RCU's grace periods cost; absent: nobody waits for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcu: Option<Rcu>,
+    /// CPU time that the host of a virtual machine takes; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<StolenCpuTime>,
     /// Demotion of deep idle states by the hardware, if any.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,

@@ -46,6 +46,7 @@ mod prediction;
 mod rcu;
 mod scheduler;
 pub(crate) mod slow_requests;
+mod stolen;
 mod to_toml;
 mod validate;
 
@@ -84,3 +85,4 @@ pub use prediction::{MetricErrors, PredictionError, RankingAgreement};
 pub use rcu::Rcu;
 pub use scheduler::{Home, Scheduler};
 pub use slow_requests::SLOW_REQUEST_IN;
+pub use stolen::StolenCpuTime;

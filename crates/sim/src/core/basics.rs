@@ -38,6 +38,8 @@ pub(crate) enum Interrupt {
     Reschedule,
     /// The network has brought requests to a server.
     Network,
+    /// The host of a virtual machine takes the CPU, which serves nothing until the host gives it back.
+    Stolen,
 }
 
 /// Purposes for which a CPU has a timer.

@@ -25,6 +25,8 @@ pub(crate) enum Slot {
     Player,
     /// The next request to a server arrives.
     Arrival,
+    /// The host of a virtual machine takes a CPU, if the CPU runs then.
+    Theft(CpuId),
 }
 
 /// An event that is due now.
@@ -38,7 +40,7 @@ pub(crate) enum Event {
     Frequency(usize),
     /// A time slot ends, and a cluster's hardware decides about its clocks.
     Hardware(usize),
-    /// A queue, a drive, the player or the arrivals, by number among these: see [`Calendar::slot_of_device`].
+    /// A queue, a drive, the player, the arrivals or a CPU's host, by number among these: see [`Calendar::slot_of_device`].
     Device(usize),
     /// A drive has finished a request.
     Served(RequestId),
@@ -56,6 +58,8 @@ pub(crate) struct Calendar {
     drives: usize,
     /// Number of slots for arrivals: 1 with a server, otherwise 0.
     arrivals: usize,
+    /// Number of CPUs that a host takes at times: all or none.
+    stolen_cpus: usize,
 }
 
 impl Calendar {
@@ -65,15 +69,20 @@ impl Calendar {
         queues: usize,
         drives: usize,
         has_server: bool,
+        is_stolen_from: bool,
     ) -> Self {
         let arrivals = usize::from(has_server);
+        let stolen_cpus = if is_stolen_from { cpus } else { 0 };
         Self {
-            queue: EventQueue::new(2 * (cpus + clocks) + queues + drives + 1 + arrivals),
+            queue: EventQueue::new(
+                2 * (cpus + clocks) + queues + drives + 1 + arrivals + stolen_cpus,
+            ),
             cpus,
             clocks,
             queues,
             drives,
             arrivals,
+            stolen_cpus,
         }
     }
 
@@ -90,6 +99,10 @@ impl Calendar {
             Slot::Drive(drive) => self.first_completion_queue_slot() + self.queues + drive,
             Slot::Player => self.first_completion_queue_slot() + self.queues + self.drives,
             Slot::Arrival => self.first_completion_queue_slot() + self.queues + self.drives + 1,
+            Slot::Theft(cpu) => {
+                let rest = self.queues + self.drives + 1 + self.arrivals + cpu;
+                self.first_completion_queue_slot() + rest
+            }
         }
     }
 
@@ -105,7 +118,7 @@ impl Calendar {
         let frequencies = 2 * self.cpus;
         let hardware = frequencies + self.clocks;
         let queues = hardware + self.clocks;
-        let requests = queues + self.queues + self.drives + 1 + self.arrivals;
+        let requests = queues + self.queues + self.drives + 1 + self.arrivals + self.stolen_cpus;
         match number {
             n if n < self.cpus => Event::Phase(n),
             n if n < frequencies => Event::Clock(n - self.cpus),
@@ -116,13 +129,16 @@ impl Calendar {
         }
     }
 
-    /// The slot for a device event: completion queues come first, then drives, then the player, then arrivals.
+    /// The slot for a device event: completion queues come first, then drives, the player, arrivals, and hosts of CPUs.
     pub(crate) fn slot_of_device(&self, device: usize) -> Slot {
         match device.checked_sub(self.queues) {
             None => Slot::Queue(device),
             Some(drive) if drive < self.drives => Slot::Drive(drive),
             Some(player) if player == self.drives => Slot::Player,
-            Some(_) => Slot::Arrival,
+            Some(other) => match other - self.drives - 1 {
+                arrival if arrival < self.arrivals => Slot::Arrival,
+                theft => Slot::Theft(theft - self.arrivals),
+            },
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Activity {
     },
     /// The CPU serves an interrupt.
     Interrupt(InterruptKind),
+    /// The host of a virtual machine has taken the CPU. Its kernel cannot see that.
+    Stolen,
 }
 
 /// What a running task works on.

@@ -206,6 +206,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Time for a CPU's remaining work from now on, rounded up.
     pub(crate) fn time_for_remaining_work(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
+        if c.is_stolen() {
+            return self.time_until_host_gives_cpu_back(cpu);
+        }
         if c.phase.mode == Mode::Task
             && let Some(task) = c.run_queue.current_task()
             && let Some(until) = self.tasks[task].spins_until()

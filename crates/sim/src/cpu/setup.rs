@@ -14,6 +14,7 @@ use crate::core::topology::Topology;
 use crate::cpu::idle_table::IdleTable;
 use crate::cpu::shortest_sleep::longest_trial_sleep;
 use crate::cpu::state::Cpu;
+use crate::cpu::stolen_setup::StolenSetup;
 use crate::error::SimError;
 
 /// The first releases whose server for fair tasks stays when the CPU goes idle ("sched/deadline: Less agressive
@@ -51,6 +52,8 @@ pub(crate) struct CpuSetup {
     pub(super) fair_server: bool,
     /// By cluster, how threads on a core slow each other down; `None` if they do nowhere.
     pub(super) core_shares: Option<Vec<CoreShares>>,
+    /// How a virtual machine's host takes CPUs; `None` if it takes none.
+    pub(super) stolen: Option<StolenSetup>,
 }
 
 /// A hardware thread's share in the core, with [`FULL_SHARE`] as all.
@@ -150,6 +153,7 @@ impl CpuSetup {
             fair_server: (machine.kernel)
                 .is_some_and(|kernel| kernel.has_change_released_in(&SERVES_IDLE_CPUS)),
             core_shares: core_shares_by_cluster(machine),
+            stolen: StolenSetup::new(machine),
         })
     }
 
@@ -192,6 +196,11 @@ impl CpuSetup {
     pub(crate) fn has_random_exits(&self) -> bool {
         let mut states = self.tables.iter().flat_map(|table| &table.states);
         states.any(|state| state.exit_spread.is_some())
+    }
+
+    /// Whether a virtual machine's host takes CPUs at times.
+    pub(crate) fn is_stolen_from(&self) -> bool {
+        self.stolen.is_some()
     }
 
     /// Work in cycles of a tick's interrupt, or of a timer that only looks at something.

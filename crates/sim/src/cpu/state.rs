@@ -104,6 +104,12 @@ impl<'a> Cpu<'a> {
         matches!(self.phase.mode, Mode::Task | Mode::Interrupt)
     }
 
+    /// Whether the host of a virtual machine has taken the CPU, which counts as busy with an interrupt.
+    #[inline(always)]
+    pub(super) fn is_stolen(&self) -> bool {
+        self.phase.mode == Mode::Interrupt && self.phase.serving == Interrupt::Stolen
+    }
+
     /// Whether the CPU is powered: busy, waking up or polling, and not asleep.
     #[inline(always)]
     pub(crate) fn is_powered(&self) -> bool {

@@ -371,7 +371,7 @@ proptest! {
 fn times_of_lone_reads(model: &DriveModel, count: u64) -> Vec<u64> {
     let volume = VolumeSetup::new(model);
     let mut drive = Drive::new(&without_power(1));
-    let mut streams = Streams::new(7, 1, 0, false);
+    let mut streams = Streams::new(7, 1, 0, false, false);
     let reads = 0..count;
     reads
         .map(|index| {

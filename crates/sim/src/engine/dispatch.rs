@@ -139,6 +139,11 @@ impl<O: Observer> Engine<'_, O> {
                     self.interrupt_cpu(cpu, Interrupt::Network);
                 }
             }
+            Slot::Theft(cpu) if self.cpus[cpu].is_busy() => {
+                self.interrupt_cpu(cpu, Interrupt::Stolen);
+            }
+            // An idle CPU has nothing that a host could take.
+            Slot::Theft(cpu) => self.schedule_next_theft(cpu),
             _ => {
                 if let Some(request) = self.emulator.handle_player_event(self.context.now()) {
                     self.handle_request_served_by_drive(request);
@@ -233,6 +238,7 @@ impl<O: Observer> Engine<'_, O> {
             Interrupt::Rcu => self.handle_rcu_soft_interrupt(cpu),
             Interrupt::Frequency(clock) => self.wake_sugov_thread(cpu, clock),
             Interrupt::Network => self.deliver_arrivals(cpu),
+            Interrupt::Stolen => self.schedule_next_theft(cpu),
             Interrupt::Completion(_)
             | Interrupt::Timer(Timer::FairServer)
             | Interrupt::Reschedule => {}
@@ -245,6 +251,7 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(interrupt) = self.take_next_interrupt(cpu) {
                 let wakes = match interrupt {
                     Interrupt::Completion(request) => self.completion_wakes_task(request),
+                    Interrupt::Stolen => return self.begin_stolen_time(cpu),
                     _ => false,
                 };
                 let cost = self.setup.interrupt_service_work(interrupt, wakes);

@@ -81,9 +81,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             coalescing,
             watched_drives,
             setup.server().is_some(),
+            setup.cpu.is_stolen_from(),
         );
         let sources = setup.background.len();
-        let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
+        let random = Streams::new(
+            seed,
+            cpus.len(),
+            sources,
+            setup.cpu.has_random_exits(),
+            setup.cpu.is_stolen_from(),
+        );
         let timers_migrate = setup
             .background
             .iter()
@@ -126,6 +133,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         for cpu in 0..self.cpus.len() {
             self.enter_idle(cpu);
             self.schedule_next_clock_event(cpu);
+            self.schedule_next_theft(cpu);
         }
         self.start_slots_of_awake_clusters();
         self.start_next_job_group();

@@ -67,6 +67,7 @@ fn activity_for_observer(cpu: &Cpu, tasks: &[Task], requests: &Requests) -> Acti
             Interrupt::Timer(_) => InterruptKind::Timer,
             Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
             Interrupt::Network => InterruptKind::Network,
+            Interrupt::Stolen => return Activity::Stolen,
         }),
         Doing::Task => {
             let task = cpu.run_queue.current_task().unwrap_or_default();

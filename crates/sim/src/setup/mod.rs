@@ -202,7 +202,7 @@ impl Setup {
             }
             Interrupt::Rcu => self.rcu.map_or(0, |rcu| rcu.soft_interrupt_work()),
             Interrupt::Frequency(_) => self.frequency.sugov_interrupt_work(),
-            Interrupt::Timer(_) | Interrupt::Reschedule => 0,
+            Interrupt::Timer(_) | Interrupt::Reschedule | Interrupt::Stolen => 0,
         }
     }
 }

@@ -28,6 +28,7 @@ mod rooms;
 mod server;
 mod steering;
 mod step_tasks;
+mod stolen;
 mod threads;
 mod turns;
 mod verify;

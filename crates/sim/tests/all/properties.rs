@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, TurboLimit, Uncore};
+use wakepath_hardware::machine::{C1Demotion, Cluster, Figure, StolenCpuTime, TurboLimit, Uncore};
 use wakepath_policies::PolicySet;
 use wakepath_sim::{SimError, simulate};
 use wakepath_units::Kilohertz;
@@ -125,9 +125,10 @@ prop_compose! {
         (coalesce, coalesce_us) in (1_u32..9, 1_u32..500),
         demotion in prop::option::of((1_u32..6, 1_u32..3000, 0_u32..1000)),
         disabled in prop::option::of(0_usize..3),
-        (uncore, kcycles_per_kib) in (
+        (uncore, kcycles_per_kib, stolen) in (
             prop::option::of((1_u32..2000, 0_u32..2000, 1_u32..20_000)),
             prop_oneof![Just(0.0), 0.0..2.0_f64],
+            prop::option::weighted(0.3, (0.0..20_000.0_f64, 0.0..50.0_f64)),
         ),
     ) -> Machine {
         let mut machine =
@@ -165,6 +166,11 @@ prop_compose! {
             lowest_uv: Figure::covered_by_table_source(700_000.0),
             highest_uv: Figure::covered_by_table_source(1_000_000.0),
             dynamic_power_uw_per_mhz_v2: Figure::covered_by_table_source(100.0),
+            source: "test".into(),
+        });
+        machine.stolen = stolen.map(|(per_s, mean_us)| StolenCpuTime {
+            per_s: Figure::covered_by_table_source(per_s),
+            mean_us: Figure::covered_by_table_source(mean_us),
             source: "test".into(),
         });
         for state in machine.idle_state.iter_mut().skip(1) {

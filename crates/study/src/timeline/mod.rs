@@ -282,6 +282,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         match activity {
             Activity::Idle(state) => self.idle_states.get(state).cloned().unwrap_or_default(),
             Activity::Waking => "idle exit".to_owned(),
+            Activity::Stolen => "taken by the host".to_owned(),
             Activity::Interrupt(kind) => match kind {
                 InterruptKind::Completion(_) => "irq: completion",
                 InterruptKind::Tick => "irq: tick",

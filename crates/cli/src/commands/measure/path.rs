@@ -219,6 +219,14 @@ fn figures_in_sentences(result: &PathMeasurement) -> Vec<String> {
             found.median_ns / 1e3
         )
     }));
+    lines.extend(result.thefts.map(|found| {
+        format!(
+            "the host: takes the CPU of a running thread {:.1} times per s, for {:.0} us in the mean ({} times seen)",
+            found.per_running_second,
+            found.mean.ns / 1e3,
+            found.n
+        )
+    }));
     lines.extend(result.engines.iter().map(describe_engine));
     if let [alone, .., all] = &result.speeds[..] {
         lines.push(format!(

@@ -50,6 +50,7 @@ fn check_machine(machine: &Machine) -> Result<(), Fault> {
     check_io_path_and_isolation(machine)?;
     check_demotion_platform_and_limits(machine)?;
     refuse_smt_with_emulator(machine)?;
+    check_stolen_time(machine)?;
     check_first_and_other_drives(machine)?;
     check_background_work(machine)
 }
@@ -224,6 +225,19 @@ fn refuse_smt_with_emulator(machine: &Machine) -> Result<(), Fault> {
         );
     }
     Ok(())
+}
+
+fn check_stolen_time(machine: &Machine) -> Result<(), Fault> {
+    let Some(stolen) = &machine.stolen else {
+        return Ok(());
+    };
+    if machine.emulator.is_some() {
+        return fail_check(
+            "stolen",
+            "an emulator's CPUs take turns, and no host takes them besides: leave out [stolen] or [emulator]",
+        );
+    }
+    stolen.check_share()
 }
 
 /// Checks the drives. The ranges of the first one are checked with those of the machine.

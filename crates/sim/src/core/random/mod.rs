@@ -127,6 +127,8 @@ pub(crate) struct Streams {
     server: Pcg64Mcg,
     /// By CPU, the stream for idle exit times; empty if every exit takes its mean time.
     exit: Vec<Pcg64Mcg>,
+    /// By CPU, the stream for times that the host takes; empty without such a host.
+    stolen: Vec<Pcg64Mcg>,
     /// Streams for background arrivals, by CPU and source.
     background: Vec<Pcg64Mcg>,
     sources: usize,
@@ -141,7 +143,13 @@ impl Streams {
         self.look.random_range(0..=interval)
     }
 
-    pub(crate) fn new(seed: u64, cpus: usize, sources: usize, exits_vary: bool) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        cpus: usize,
+        sources: usize,
+        exits_vary: bool,
+        is_stolen_from: bool,
+    ) -> Self {
         Self {
             direction: seeded_stream(seed, 1),
             service: Drawn::new(seeded_stream(seed, 2)),
@@ -156,6 +164,9 @@ impl Streams {
             server: seeded_stream(seed, 11),
             exit: (0..if exits_vary { cpus } else { 0 })
                 .map(|cpu| seeded_stream(seed, (1 << 32) + cpu as u64))
+                .collect(),
+            stolen: (0..if is_stolen_from { cpus } else { 0 })
+                .map(|cpu| seeded_stream(seed, (2 << 32) + cpu as u64))
                 .collect(),
             background: (0..cpus * sources)
                 .map(|i| seeded_stream(seed, 16 + i as u64))
@@ -265,6 +276,14 @@ impl Streams {
     /// nothing but these times uses the CPU's stream.
     pub(crate) fn draw_idle_exit_time(&mut self, cpu: usize, time: &ServiceTime) -> u64 {
         time.sample_ns(&mut self.exit[cpu])
+    }
+
+    /// Draws an exponential time in ns for a CPU that a host takes: until the host takes it, or gives it back.
+    pub(crate) fn draw_time_of_host(&mut self, cpu: usize, mean: f64) -> u64 {
+        /// Some thirty years, after which no run goes on.
+        const LONGEST: f64 = 1e18;
+        let unit: f64 = Exp1.sample(&mut self.stolen[cpu]);
+        (unit * mean).round().clamp(1.0, LONGEST) as u64
     }
 
     /// Draws the time in ns until a background source's next arrival: exponential with this mean.
