@@ -173,6 +173,7 @@ pub(super) fn set_stolen_time(machine: &mut Machine, path: &PathMeasurement) -> 
     let Some(seen) = path.thefts else {
         return Ok(());
     };
+    check_width(seen.mean)?;
     let what = format!(
         "interruptions of a spinning thread by the host, {} seen, those as short as ticks reckoned in",
         seen.n
