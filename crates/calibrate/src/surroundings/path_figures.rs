@@ -306,7 +306,8 @@ mod tests {
             &io.deactivation_share,
             &io.reactivation_share,
         ];
-        assert_eq!(inner.map(|share| share.value), [0.2, 0.0, 0.0]);
+        let thousandths = inner.map(|share| (share.value * 1e3) as u32);
+        assert_eq!(thousandths, [200, 0, 0]);
     }
 
     #[test]
