@@ -223,7 +223,7 @@ pub const METRICS: &[Metric] = &[
     define_metric_without_headline("leased", "idle periods under a lease", "%", Better::Lower,
         "idle periods that began while a power-sleep demotion prevention lease held"),
     mark_as_headline(define_smaller_is_better("wall_s", "wall time", "s", "time from the start of the command to its end")),
-    define_smaller_is_better("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for"),
+    define_smaller_is_better("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for; of fio's jobs alone"),
     define_smaller_is_better("system_s", "system time", "s", "CPU time in the kernel of the same"),
 ];
 
