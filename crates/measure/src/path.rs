@@ -263,7 +263,7 @@ fn run_steps(
     }
     let alone = result.loads.iter().find(|load| load.depth == 1);
     let task_ns = alone.and_then(|load| load.task_ns);
-    match measure_parts(file, task_ns, plan.step, control) {
+    match measure_parts(system, file, task_ns, plan.step, control) {
         Ok(parts) => result.parts = Some(parts),
         Err(why) => result.notes.push(format!(
             "submission, interrupt and resume are not told apart: {why}"

@@ -20,7 +20,6 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use rustix::io::{Errno, ReadWriteFlags};
-use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
 use super::load::{LoadTarget, random_block, transfer};
@@ -41,8 +40,6 @@ const LEAST_SHARE: f64 = 0.8;
 const FEWEST: usize = 200;
 /// Fewest requests of a CPU that tell whether its interrupts come to it.
 const FEWEST_OF_CPU: usize = 20;
-/// Most CPUs that requests are submitted on, spread over all that the program may use.
-const MOST_CPUS: usize = 8;
 /// Calls without a request, for the way back from a call.
 const EMPTY_CALLS: usize = 200;
 
@@ -88,10 +85,11 @@ pub(crate) fn watch_interrupts(
     direction: AccessDirection,
     time: Duration,
     control: ExperimentControl<'_>,
+    cpus: &[usize],
 ) -> io::Result<Option<InterruptView>> {
     let joined = std::thread::scope(|scope| {
         // Its own thread: the binding to a CPU ends with it.
-        let watcher = scope.spawn(move || watch_in_thread(target, direction, time, control));
+        let watcher = scope.spawn(move || watch_in_thread(target, direction, time, control, cpus));
         watcher.join()
     });
     joined.unwrap_or_else(|_| Err(io::Error::other("the watching thread failed")))
@@ -102,6 +100,7 @@ fn watch_in_thread(
     direction: AccessDirection,
     time: Duration,
     control: ExperimentControl<'_>,
+    cpus: &[usize],
 ) -> io::Result<Option<InterruptView>> {
     let mut buffer = AlignedBuffer::with_random_content(ALIGNMENT, 5);
     let mut ring = IoUring::new(2)?;
@@ -111,12 +110,11 @@ fn watch_in_thread(
         AccessDirection::Read => u64::MAX,
         AccessDirection::Write => target.bytes / ALIGNMENT as u64,
     };
-    let cpus = choose_cpus_to_watch()?;
-    let time_for_each = time / cpus.len() as u32;
+    let time_for_each = time / cpus.len().max(1) as u32;
     let mut by_cpu = Vec::new();
     for cpu in cpus {
         // Submission and interrupt belong to one CPU.
-        pin_to(cpu).map_err(io::Error::other)?;
+        pin_to(*cpu).map_err(io::Error::other)?;
         let began = Instant::now();
         let mut requests = Vec::new();
         while left > 0 && began.elapsed() < time_for_each && !control.is_cancelled() {
@@ -140,18 +138,6 @@ fn watch_in_thread(
         by_cpu.push(requests);
     }
     Ok(summarise(&by_cpu, way_back))
-}
-
-/// CPUs to submit on: all that this thread may use, or some of them from the first to the last.
-fn choose_cpus_to_watch() -> io::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None)?;
-    let all: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|cpu| allowed.is_set(*cpu))
-        .collect();
-    let count = all.len().clamp(1, MOST_CPUS);
-    Ok((0..count)
-        .map(|place| all[place * all.len() / count])
-        .collect())
 }
 
 /// Submits a request and spins until it is complete; `None`: the kernel could not begin it at once.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rustix::thread::{CpuSet, sched_getaffinity};
 use wakepath_system::System;
 
+use super::cpus_in_turn::choose_biggest_cpus;
 use super::plan::{AccessDirection, AddressOrder, LoadShape};
 use crate::ExperimentControl;
 use crate::pin::pin_to;
@@ -18,11 +18,6 @@ use crate::test_file::{ALIGNMENT, AlignedBuffer};
 
 /// Upper bound for samples per thread: half a minute with the fastest drives.
 const MAX_SAMPLES: usize = 1 << 22;
-
-/// Most CPUs that a load's only thread runs on.
-const MOST_CPUS_IN_TURN: usize = 8;
-/// Files of a CPU that tell how big it is.
-const CPU_SIZE_FILES: [&str; 2] = ["cpu_capacity", "cpufreq/cpuinfo_max_freq"];
 
 /// What a load left.
 #[derive(Clone, Debug, Default)]
@@ -74,32 +69,6 @@ pub(super) fn run_reads_on_cpus_in_turn(
         all.elapsed += samples.elapsed;
     }
     Ok(all)
-}
-
-/// The biggest CPUs that this thread may use, or some of them from the first to the last.
-fn choose_biggest_cpus(system: &System) -> io::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None)?;
-    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let sized = cpus.map(|cpu| (read_cpu_size(system, cpu), cpu));
-    let sized: Vec<([u64; 2], usize)> = sized.collect();
-    let biggest = sized.iter().map(|(size, _)| *size).max();
-    let all: Vec<usize> = sized
-        .iter()
-        .filter(|(size, _)| Some(*size) == biggest)
-        .map(|(_, cpu)| *cpu)
-        .collect();
-    let count = all.len().min(MOST_CPUS_IN_TURN);
-    Ok((0..count)
-        .map(|place| all[place * all.len() / count])
-        .collect())
-}
-
-/// Capacity and highest clock of a CPU; 0 where the kernel does not tell.
-fn read_cpu_size(system: &System, cpu: usize) -> [u64; 2] {
-    CPU_SIZE_FILES.map(|file| {
-        let path = format!("sys/devices/system/cpu/cpu{cpu}/{file}");
-        system.root().read_number_if_readable(&path).unwrap_or(0)
-    })
 }
 
 /// Runs a load. Each thread calls `prepare` first; the first of them draws its places by the seed `first_seed`.

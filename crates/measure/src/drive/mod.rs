@@ -6,6 +6,7 @@
 
 mod apst;
 mod block_counters;
+mod cpus_in_turn;
 mod declared;
 mod figures;
 mod interrupt;
@@ -30,6 +31,7 @@ use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
 use self::block_counters::{BlockCounters, CountedLoad};
+use self::cpus_in_turn::choose_usable_cpus;
 use self::load::{run_load, run_reads_on_cpus_in_turn, transfer};
 use self::other_requests::BegunRequests;
 use self::paused_reads::{PausedDrive, read_after_pauses};
@@ -42,6 +44,7 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, StorageSta
 
 pub(crate) use self::apst::ApstSwitch;
 pub use self::block_counters::BlockLayerView;
+pub(crate) use self::cpus_in_turn::choose_biggest_cpus;
 pub use self::declared::DeclaredSleep;
 pub use self::interrupt::InterruptView;
 pub(crate) use self::interrupt::watch_interrupts;
@@ -322,7 +325,8 @@ impl DriveExperiment<'_> {
             file: self.file.file(),
             bytes: self.file.bytes(),
         };
-        let watched = watch_interrupts(target, direction, time, self.control);
+        let watched = choose_usable_cpus()
+            .and_then(|cpus| watch_interrupts(target, direction, time, self.control, &cpus));
         match watched {
             Ok(view) => {
                 let mut all = result.service.iter_mut();

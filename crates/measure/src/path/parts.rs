@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use wakepath_system::System;
 
 use crate::ExperimentControl;
-use crate::drive::{AccessDirection, LoadTarget, watch_interrupts};
+use crate::drive::{AccessDirection, LoadTarget, choose_biggest_cpus, watch_interrupts};
 use crate::summary::Estimate;
 use crate::test_file::TestFile;
 
@@ -27,9 +28,10 @@ pub struct ReadParts {
     pub resume_ns: Option<f64>,
 }
 
-/// Watches reads through io_uring. `task_ns`: the reading thread's time on its CPU for each read at depth 1. The error says why
-/// parts are not told apart.
+/// Watches reads through io_uring on the biggest CPUs, as the work per I/O is fitted there. `task_ns`: the reading thread's time
+/// on its CPU for each read at depth 1. The error says why parts are not told apart.
 pub(super) fn measure_parts(
+    system: &System,
     file: &TestFile,
     task_ns: Option<f64>,
     time: Duration,
@@ -39,7 +41,8 @@ pub(super) fn measure_parts(
         file: file.file(),
         bytes: file.bytes(),
     };
-    let watched = watch_interrupts(target, AccessDirection::Read, time, control);
+    let watched = choose_biggest_cpus(system)
+        .and_then(|cpus| watch_interrupts(target, AccessDirection::Read, time, control, &cpus));
     match watched.map_err(|error| error.to_string())? {
         Some(view) => Ok(ReadParts {
             n: view.n,
