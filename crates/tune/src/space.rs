@@ -19,6 +19,9 @@ use crate::offered::{
     explain_policy_of_other_driver, kernel_offers_governor, list_offered_governors,
 };
 
+/// What a simulated machine does anyway.
+const TURBO_ON: &str = "turbo[value=on]";
+
 /// A mechanism with the policies to choose from, other than the one in force.
 #[derive(Clone, Debug)]
 pub struct Dimension {
@@ -111,8 +114,12 @@ impl Space {
                 (space.left_out).extend(named.map(|why| format!("{text}: {why}")));
                 refusal.is_none()
             });
-            // A modelled machine has turbo unless a policy takes it.
-            texts.retain(|text| text != "turbo[value=on]");
+            texts.retain(|text| text != TURBO_ON);
+            if name == "turbo" && over.iter().any(|wanted| wanted == TURBO_ON) {
+                space.left_out.push(format!(
+                    "{TURBO_ON}: a simulated machine has turbo unless a policy takes it"
+                ));
+            }
             if is_preference_taken {
                 texts.retain(|text| !is_driver_with_preference(text));
             }
@@ -216,7 +223,7 @@ impl Space {
         if over.iter().any(|wanted| wanted == part.name) {
             let name = part.name;
             self.left_out.push(format!(
-                "{name}: cannot be simulated; --on live measures it"
+                "{name}: cannot be simulated; `tune --on live` measures it"
             ));
         }
     }

@@ -175,7 +175,7 @@ fn what_cannot_be_simulated_is_measured() {
     assert_eq!(*sets, texts, "{planned}");
     fails_with(
         tune(&["--no-sensitivity"]),
-        &["nothing to choose from: aspm: cannot be simulated; --on live measures it"],
+        &["nothing to choose from: aspm: cannot be simulated; `tune --on live` measures it"],
     );
 }
 

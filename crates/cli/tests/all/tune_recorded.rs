@@ -211,7 +211,7 @@ fn tune_finds_what_idle_cpus_should_be_told_for_a_recording() {
     assert_eq!(answer["is_exhaustive"], true, "{told}");
     assert_eq!(answer["repeats"], 20);
     assert!(
-        told.contains("(in force) stands for menu@6.12, since the recording"),
+        told.contains("(in force) stands for menu@6.12, since a recording"),
         "{told}"
     );
     let (best, in_force) = (&answer["best"], &answer["in_force"]);

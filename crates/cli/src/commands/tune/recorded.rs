@@ -1,5 +1,7 @@
 //! Recordings as loads: power state tables for a drive under recorded I/O, and idle policies for recorded idle periods.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, bail, ensure};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_study::run::drive_io::DriveIo;
@@ -90,12 +92,23 @@ pub(super) fn search_idle_policies(
     let space = Space::for_recorded_idle(&first.hardware, &args.over, |set| {
         first.check_set_and_resolve(set)
     })?;
-    let why = if first.is_governor_assumed {
-        "since the recording does not say which governor ran"
-    } else {
-        "which ran and is replayed like the others"
-    };
-    note!("(in force) stands for {}, {why}", first.governor);
+    let governors: BTreeSet<(String, bool)> = recordings
+        .iter()
+        .map(|recording| {
+            (
+                recording.governor.to_string(),
+                recording.is_governor_assumed,
+            )
+        })
+        .collect();
+    for (governor, is_assumed) in governors {
+        let why = if is_assumed {
+            "since a recording does not say which governor ran"
+        } else {
+            "which ran and is replayed like the others"
+        };
+        note!("(in force) stands for {governor}, {why}");
+    }
     let subject = match &args.machine {
         Some(machine) => format!("the recording, with figures of {machine}"),
         None => "the recording".to_owned(),
