@@ -168,7 +168,7 @@ pub(super) fn set_clock_stall(machine: &mut Machine, path: &PathMeasurement) -> 
     Ok(())
 }
 
-/// Sets how the host of a virtual machine takes CPUs that run. Where it was not seen to take any, there is nothing to set.
+/// Sets how often, and for how long, the host of a virtual machine takes CPUs that run. Without thefts nothing is set.
 pub(super) fn set_stolen_time(machine: &mut Machine, path: &PathMeasurement) -> Result<(), String> {
     let Some(seen) = path.thefts else {
         return Ok(());
@@ -246,6 +246,19 @@ mod tests {
             transitions: None,
             complete: true,
             notes: Vec::new(),
+        }
+    }
+
+    /// The same path in a guest, whose host takes a CPU so often, for 2.5 ms in the mean.
+    fn path_with_thefts(per_running_second: f64) -> PathMeasurement {
+        PathMeasurement {
+            thefts: Some(CpuThefts {
+                n: 400,
+                per_running_second,
+                per_running_second_interval: [0.9, 1.1].map(|factor| per_running_second * factor),
+                mean: estimate(2_500_000.0),
+            }),
+            ..measured_path()
         }
     }
 
@@ -347,18 +360,8 @@ mod tests {
 
     #[test]
     fn a_host_that_takes_cpus_becomes_a_table_of_the_machine() {
-        let thefts = |per_running_second: f64| CpuThefts {
-            n: 400,
-            per_running_second,
-            per_running_second_interval: [per_running_second * 0.9, per_running_second * 1.1],
-            mean: estimate(2_500_000.0),
-        };
-        let path = |thefts| PathMeasurement {
-            thefts: Some(thefts),
-            ..measured_path()
-        };
         let mut machine = fitted_laptop();
-        put(&mut machine, path(thefts(20.0)));
+        put(&mut machine, path_with_thefts(20.0));
         let stolen = machine.stolen.clone().unwrap();
         assert!((stolen.per_s.value - 20.0).abs() < 1e-9, "{stolen:?}");
         assert!((stolen.mean_us.value - 2_500.0).abs() < 1e-9, "{stolen:?}");
@@ -370,7 +373,7 @@ mod tests {
         assert!(Machine::parse(&text, "guest").unwrap().stolen.is_some());
         // Nobody simulates a guest that hardly runs.
         let mut starved = fitted_laptop();
-        let notes = put(&mut starved, path(thefts(5_000.0))).join("\n");
+        let notes = put(&mut starved, path_with_thefts(5_000.0)).join("\n");
         assert!(starved.stolen.is_none());
         assert!(notes.contains("stolen: as captured"), "{notes}");
         assert!(notes.contains("% of a busy CPU's time"), "{notes}");

@@ -66,9 +66,7 @@ mod tests {
         let again = Machine::parse(&text, "again").unwrap();
         assert_eq!(again.to_toml().unwrap(), text);
         assert_eq!(again.figures(), machine.figures());
-        let figures = machine.figures();
-        let key = |figure: &super::super::MachineFigure| figure.key.clone();
-        let keys: Vec<String> = figures.iter().map(key).collect();
+        let keys: Vec<String> = machine.figures().into_iter().map(|f| f.key).collect();
         for key in ["stolen.per_s", "stolen.mean_us"] {
             assert!(keys.contains(&key.to_owned()), "{keys:?}");
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::{Root, System};
 
-use super::read_cpu_account_ns;
+use super::cpu_account::read_cpu_account_ns;
 use crate::conditions::read_stolen_ticks;
 use crate::summary::{Estimate, LatencySummary};
 use crate::{ExperimentControl, MeasureError, pin};
@@ -235,47 +235,49 @@ mod tests {
         -mean * (1.0 - random.random::<f64>()).ln()
     }
 
+    /// A jump without another thread.
+    fn jump_alone(ns: f64) -> Jump {
+        Jump {
+            ns: ns as u64,
+            others_ran: false,
+        }
+    }
+
+    /// Jumps at exponential gaps of so many seconds in the mean, each after the running time at which it comes.
+    fn draw_jumps(
+        random: &mut Pcg64Mcg,
+        (seconds, gap): (f64, f64),
+        draw: impl Fn(&mut Pcg64Mcg) -> Jump,
+    ) -> Vec<(f64, Jump)> {
+        let mut jumps = Vec::new();
+        let mut at = draw_exponential(random, gap);
+        while at < seconds {
+            jumps.push((at, draw(random)));
+            at += draw_exponential(random, gap);
+        }
+        jumps
+    }
+
     /// A thread that runs for so many seconds, under 250 ticks per s of 1.5 to 3 us, 20 longer turns of other threads per s, and a
     /// host that takes the CPU `per_s` times for each of them.
     fn watch_guest(seed: u64, running_seconds: f64, per_s: f64, mean_ns: f64) -> Watch {
-        let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let mut jumps: Vec<(f64, Jump)> = Vec::new();
-        let mut add = |random: &mut Pcg64Mcg, gap: f64, jump: &dyn Fn(&mut Pcg64Mcg) -> Jump| {
-            let mut at = draw_exponential(random, gap);
-            while at < running_seconds {
-                jumps.push((at, jump(random)));
-                at += draw_exponential(random, gap);
-            }
-        };
-        let alone = |ns: f64| Jump {
-            ns: ns as u64,
-            others_ran: false,
-        };
-        add(&mut random, 1.0 / 250.0, &|random| {
-            alone(random.random_range(1_500.0..3_000.0))
+        let random = &mut Pcg64Mcg::seed_from_u64(seed);
+        let ticks = draw_jumps(random, (running_seconds, 1.0 / 250.0), |random| {
+            jump_alone(random.random_range(1_500.0..3_000.0))
         });
-        add(&mut random, 1.0 / 20.0, &|random| Jump {
+        let turns = draw_jumps(random, (running_seconds, 1.0 / 20.0), |random| Jump {
             others_ran: true,
-            ..alone(random.random_range(20_000.0..2e6))
+            ..jump_alone(random.random_range(20_000.0..2e6))
         });
-        let mut stolen = 0;
-        if per_s > 0.0 {
-            add(&mut random, 1.0 / per_s, &|random| {
-                alone(draw_exponential(random, mean_ns))
-            });
-        }
+        let thefts = draw_jumps(random, (running_seconds, 1.0 / per_s), |random| {
+            jump_alone(draw_exponential(random, mean_ns))
+        });
+        let stolen: u64 = thefts.iter().map(|(_, jump)| jump.ns).sum();
+        let mut jumps = [ticks, turns, thefts].concat();
         jumps.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let in_order: Vec<Jump> = jumps.into_iter().map(|(_, jump)| jump).collect();
-        for jump in in_order
-            .iter()
-            .filter(|jump| !jump.others_ran && jump.ns > 3_000)
-        {
-            stolen += jump.ns;
-        }
-        let running = (running_seconds * 1e9) as u64;
         Watch {
-            jumps: in_order,
-            ns: running + stolen,
+            jumps: jumps.into_iter().map(|(_, jump)| jump).collect(),
+            ns: (running_seconds * 1e9) as u64 + stolen,
             stolen_ns: Some(stolen / STEP * STEP),
         }
     }
@@ -322,13 +324,7 @@ mod tests {
         let why = counted_more.find_thefts(STEP).unwrap_err();
         assert!(why.contains("counts 9000 ms as stolen"), "{why}");
         let few = Watch {
-            jumps: vec![
-                Jump {
-                    ns: 5_000_000,
-                    others_ran: false
-                };
-                2
-            ],
+            jumps: vec![jump_alone(5e6); 2],
             ns: 1_000_000_000,
             stolen_ns: Some(STEP),
         };
