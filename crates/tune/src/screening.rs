@@ -8,7 +8,12 @@ use wakepath_results::Goal;
 
 use crate::answer::Finalist;
 use crate::evaluator::Trial;
-use crate::figures::Score;
+use crate::figures::{Question, Score};
+use crate::percentile::fewest_requests_for_metric;
+
+/// Fewest requests of each load in a shortened screening run, unless a percentile takes more: with fewer, chance hides what a
+/// figure changes.
+const FEWEST_REQUESTS: f64 = 200.0;
 
 /// Share of the way to a change of the answer; a figure comes near if less is left.
 pub(crate) const NEAR: f64 = 0.5;
@@ -74,6 +79,26 @@ impl Standing {
                 .collect(),
         })
     }
+}
+
+/// Whether shortened runs of each load have as many requests as the question's percentiles take.
+pub(crate) fn has_enough_requests(
+    trials: &[Option<Trial>],
+    shortened: u32,
+    question: &Question<'_>,
+) -> bool {
+    let conditions = question.conditions.iter();
+    let named = conditions.map(|condition| condition.condition.metric.as_str());
+    let metrics = named.chain([&*question.objective.metric.name]);
+    let fewest = metrics
+        .filter_map(fewest_requests_for_metric)
+        .map(|requests| requests as f64)
+        .fold(FEWEST_REQUESTS, f64::max);
+    let mut loads = trials.iter().flatten().flat_map(|trial| &trial.loads);
+    loads.all(|load| {
+        let requests = load.mean_requests_of_run().unwrap_or(0.0);
+        requests / f64::from(shortened) >= fewest
+    })
 }
 
 /// The sets as the deciding runs and as short runs found them, with all figures as assumed.

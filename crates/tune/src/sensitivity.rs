@@ -21,8 +21,7 @@ use crate::figures::{Question, Score, mean};
 use crate::finalists;
 use crate::judgement::is_better_beyond_chance;
 use crate::load::check_hours_and_count_rest;
-use crate::percentile::fewest_requests_for_metric;
-use crate::screening::{LOOKS_BETTER, NEAR, Screening, Standing};
+use crate::screening::{LOOKS_BETTER, NEAR, Screening, Standing, has_enough_requests};
 use crate::search::{MOST_OF_SHORTENED_RUN, SearchRequest, smallest_cost_of_whole_runs};
 use crate::simulation::Simulation;
 
@@ -34,10 +33,6 @@ const REPEATS: u32 = 5;
 
 /// Divisors of the measured time in screening runs, the longest runs first.
 const SHORTENED: [u32; 3] = [1, 4, 16];
-
-/// Fewest requests of each load in a shortened screening run, unless a percentile takes more: with fewer, chance hides what a
-/// figure changes.
-const FEWEST_REQUESTS: f64 = 200.0;
 
 /// Most requests of the screening as a share of all; the others are for figures that come near to a change.
 const SCREENING_SHARE: f64 = 0.6;
@@ -420,19 +415,7 @@ impl RangeStudy<'_> {
     fn is_length_useful(&self, whole: &[Option<Trial>], shortened: u32) -> bool {
         let ratio = smallest_cost_of_whole_runs(self.question.loads, shortened);
         let is_cheaper = 1.0 / ratio <= MOST_OF_SHORTENED_RUN;
-        shortened == 1
-            || (is_cheaper && has_enough_requests(whole, shortened, self.fewest_requests()))
-    }
-
-    /// Fewest requests of each load in a shortened screening run: as many as percentiles in the question take.
-    fn fewest_requests(&self) -> f64 {
-        let conditions = self.question.conditions.iter();
-        let named = conditions.map(|condition| condition.condition.metric.as_str());
-        let metrics = named.chain([&*self.question.objective.metric.name]);
-        metrics
-            .filter_map(fewest_requests_for_metric)
-            .map(|requests| requests as f64)
-            .fold(FEWEST_REQUESTS, f64::max)
+        shortened == 1 || (is_cheaper && has_enough_requests(whole, shortened, &self.question))
     }
 
     /// Runs some of the sets, by their numbers, with a figure at each end of its range.
@@ -698,15 +681,6 @@ impl RangeStudy<'_> {
             breaks_condition: answer_excess > 0.0,
         }))
     }
-}
-
-/// Whether each load's runs have at least `fewest` requests when they are shortened.
-fn has_enough_requests(trials: &[Option<Trial>], shortened: u32, fewest: f64) -> bool {
-    let mut loads = trials.iter().flatten().flat_map(|trial| &trial.loads);
-    loads.all(|load| {
-        let requests = load.mean_requests_of_run().unwrap_or(0.0);
-        requests / f64::from(shortened) >= fewest
-    })
 }
 
 impl Sensitivity {
