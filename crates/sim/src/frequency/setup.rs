@@ -164,15 +164,18 @@ const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockLimits {
     /// The range that was asked for; `None`: everything that the machine can.
-    pub(crate) asked: Option<FrequencyLimits>,
+    asked: Option<FrequencyLimits>,
     /// Whether clocks above a cluster's base clock may be used.
-    pub(crate) has_turbo: bool,
+    has_turbo: bool,
 }
 
 impl ClockLimits {
+    pub(crate) fn new(asked: Option<FrequencyLimits>, has_turbo: bool) -> Self {
+        Self { asked, has_turbo }
+    }
+
     /// The limits on a cluster. Without turbo the base clock is the highest: cpufreq's upper limit then ends there
-    /// (`intel_pstate_update_policies()` in `drivers/cpufreq/intel_pstate.c`, `policy_set_boost()` in
-    /// `drivers/cpufreq/cpufreq.c`, Linux 6.12).
+    /// (`intel_pstate_update_policies()` in `drivers/cpufreq/intel_pstate.c`, Linux 6.12).
     ///
     /// # Errors
     /// The cluster's base clock is not known.

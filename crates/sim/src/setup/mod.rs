@@ -96,10 +96,7 @@ impl Setup {
         let (home, poll) = (scheduler.home_cluster(), policies.poll);
         let cpu = CpuSetup::new(machine, policies.idle, policies.psd, poll, home, &topology)?;
         let (policy, name) = (policies.frequency, policies.frequency_name);
-        let limits = ClockLimits {
-            asked: policies.frequency_limits,
-            has_turbo: policies.has_turbo,
-        };
+        let limits = ClockLimits::new(policies.frequency_limits, policies.has_turbo);
         let frequency = FrequencySetup::new(machine, &topology, policy, name, limits)?;
         let server = match workload {
             Workload::Server(file) => {
