@@ -155,8 +155,17 @@ fn explain_missing_steps(recording: &Path, error: &TaskStepsError) -> anyhow::Er
 
 /// Whether wake-ups from outside decide when a task runs: at least 20, and one sleep in 20.
 fn is_driven_from_outside(task: &ObservedTask) -> bool {
-    let wake_ups = task.outside_wake_ups;
+    let wake_ups = count_outside_wake_ups(task);
     wake_ups >= 20 && wake_ups.saturating_mul(20) >= task.waits
+}
+
+/// Sleeps that a network, or something unknown, ended.
+fn count_outside_wake_ups(task: &ObservedTask) -> u64 {
+    let arrivals = task.steps.iter();
+    let count = arrivals
+        .filter(|step| matches!(step, ObservedStep::Arrival { .. }))
+        .count();
+    task.outside_wake_ups + count as u64
 }
 
 /// Whether a task flushes the drive after it has waited for pages that it wrote back.
@@ -197,11 +206,11 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, file: &TasksFile, too_lar
             count => format!(" (and {} other tasks)", count - 1),
         };
         warning!(
-            "{}{beside}: {} of {} sleeps ended by wake-ups from outside, as from a network card. What sent them is not in the \
-             recording, so these sleeps keep their recorded lengths, and under other settings or machines latencies and rates are those \
-             of other arrivals",
+            "{}{beside}: {} of {} sleeps ended by wake-ups from outside, as from a network card. The recording does not \
+             have what sent them. Requests follow replies where clients seem to wait, and otherwise keep their times: under other settings, \
+             short idle periods can be off by a third, on faster machines rates as well",
             first.name,
-            task.outside_wake_ups,
+            count_outside_wake_ups(task),
             task.waits
         );
     }
@@ -213,10 +222,12 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, file: &TasksFile, too_lar
             task.name
         );
     }
-    let outside: u64 = (others.iter()).map(|(_, task)| task.outside_wake_ups).sum();
+    let outside: u64 = (others.iter())
+        .map(|(_, task)| count_outside_wake_ups(task))
+        .sum();
     if outside > 0 {
         note!(
-            "{outside} wake-ups came from outside, as from a network card: their sleeps keep the recorded length"
+            "{outside} wake-ups came from outside, as from a network card: they come at the recorded times"
         );
     }
     if observed.devices > 1 {

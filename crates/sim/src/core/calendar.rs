@@ -56,7 +56,7 @@ pub(crate) struct Calendar {
     queues: usize,
     /// Number of drives whose power state an observer watches.
     drives: usize,
-    /// Number of slots for arrivals: 1 with a server, otherwise 0.
+    /// Number of slots for arrivals: 1 with a server, or tasks that wait for a network; otherwise 0.
     arrivals: usize,
     /// Number of CPUs that a host takes at times: all or none.
     stolen_cpus: usize,
@@ -68,10 +68,10 @@ impl Calendar {
         clocks: usize,
         queues: usize,
         drives: usize,
-        has_server: bool,
+        has_arrivals: bool,
         is_stolen_from: bool,
     ) -> Self {
-        let arrivals = usize::from(has_server);
+        let arrivals = usize::from(has_arrivals);
         let stolen_cpus = if is_stolen_from { cpus } else { 0 };
         Self {
             queue: EventQueue::new(

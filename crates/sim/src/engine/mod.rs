@@ -80,7 +80,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             domains.len(),
             coalescing,
             watched_drives,
-            setup.server().is_some(),
+            setup.server().is_some() || setup.programs.have_arrivals(),
             setup.cpu.is_stolen_from(),
         );
         let sources = setup.background.len();

@@ -138,7 +138,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Handles a task's expired timer on a CPU: wakes the task.
     pub(crate) fn handle_task_timer(&mut self, cpu: CpuId, task: TaskId) {
         if let Kind::Thread(ThreadTask { thread, .. }) = self.tasks[task].kind {
-            self.handle_sleep_timer_of_thread(cpu, task, thread);
+            self.wake_sleeping_thread(cpu, task, thread);
         } else if !self.tasks[task].runnable {
             // Otherwise a completion has come first.
             self.wake_task(Some(cpu), task, self.choose_cpu_for_woken_task(task, None));

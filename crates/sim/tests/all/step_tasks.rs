@@ -1,12 +1,13 @@
 //! Tasks of given steps: requests, sleeps, and wake-ups by each other.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Rcu};
 use wakepath_policies::PolicySet;
-use wakepath_sim::observer::{Activity, Observer, RequestStep, WakeUpSeen};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, WakeUpSeen};
 use wakepath_sim::{Run, SimError, simulate, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio, tasks};
@@ -35,6 +36,8 @@ struct Seen {
     wake_ups: Vec<(usize, bool)>,
     /// Times when each task began to run.
     runs: Vec<(u64, usize)>,
+    /// Times and CPUs of interrupts by the network.
+    network: Vec<(u64, usize)>,
 }
 
 impl Observer for Seen {
@@ -54,17 +57,23 @@ impl Observer for Seen {
         self.wake_ups.push((wake_up.task, wake_up.iowait));
     }
 
-    fn cpu_activity_changed(&mut self, now: Nanoseconds, _: usize, activity: Activity) {
-        if let Activity::Task { task, .. } = activity {
-            self.runs.push((now.0, task));
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+        match activity {
+            Activity::Task { task, .. } => self.runs.push((now.0, task)),
+            Activity::Interrupt(InterruptKind::Network) => self.network.push((now.0, cpu)),
+            _ => {}
         }
     }
 }
 
 fn observe(workload: &Workload) -> Seen {
+    observe_under("menu", workload)
+}
+
+fn observe_under(policies: &str, workload: &Workload) -> Seen {
     let machine = Machine::find("rk3399").unwrap();
     let mut seen = Seen::default();
-    let set = "menu".parse().unwrap();
+    let set = policies.parse().unwrap();
     simulate_observed(&machine, workload, &set, 1, &mut seen).unwrap();
     seen
 }
@@ -165,6 +174,36 @@ fn a_periodic_timer_does_not_drift_with_the_work_before() {
     let steps = "steps = '''\nrun 300us\nread 4096 0\nwait 0\nsleep 5ms\n'''";
     let run = on("rk3399", &tasks_with_steps(&[("sleeper", steps)]), "menu").unwrap();
     assert!(run.requests < 96, "{}", run.requests);
+}
+
+#[test]
+fn a_request_interrupts_the_cpu_that_the_file_names() {
+    for (steps, period) in [
+        // So long after the request before, whatever the work.
+        ("run 300us\narrival 2ms cpu 1", 2_000_000),
+        // So long after the work.
+        ("run 300us\narrival 2ms cpu 1 after reply", 2_300_000),
+    ] {
+        let steps = format!("first_cpu = 4\ncpus = [4]\nsteps = '''\n{steps}\n'''");
+        // At the highest clock, where runs have their length.
+        let workload = tasks_with_steps(&[("server", &steps)]);
+        let seen = observe_under("menu + performance", &workload);
+        assert!(seen.network.iter().all(|(_, cpu)| *cpu == 1));
+        let count = seen.network.len() as u64;
+        let [first, last] = [seen.network[0].0, seen.network[count as usize - 1].0];
+        let mean = (last - first) / (count - 1);
+        assert!((period - 5_000..period + 400_000).contains(&mean), "{mean}");
+        assert_eq!(mean < 2_005_000, period == 2_000_000, "{mean}");
+        // Background tasks are numbered, too.
+        let mut by_task: BTreeMap<usize, u64> = BTreeMap::new();
+        for (task, _) in &seen.wake_ups {
+            *by_task.entry(*task).or_default() += 1;
+        }
+        assert!(
+            by_task.values().any(|woken| woken.abs_diff(count) <= 1),
+            "{count} interrupts, {by_task:?}"
+        );
+    }
 }
 
 #[test]

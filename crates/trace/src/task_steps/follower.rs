@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::idle_spans::{IdleSpan, IdleSpans};
+use super::interruption::{INTERRUPT_NS, Interruption, longest_interrupt};
 use super::kept_ticks::KeptTicks;
 use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
 use super::observed::{
@@ -10,22 +11,10 @@ use super::observed::{
 };
 use super::submissions::Submissions;
 use crate::flushes_in_flight::FlushesInFlight;
-use crate::recording::{
-    Block, Durability, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
-};
-
-/// Longest time in ns from an interrupt to a wake-up that counts as the interrupt's on a busy CPU.
-const INTERRUPT_NS: u64 = 10_000;
+use crate::recording::{Block, Durability, Event, EventKind, Metadata, QueueStep, TaskStep};
 
 /// Most requests in flight that are followed.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-
-/// What last interrupted a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interruption {
-    Timer,
-    Device,
-}
 
 /// Cause of a task's wake-up.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +25,8 @@ enum WakeCause {
     Timer(u64),
     /// The task with this number.
     Task(u32),
+    /// An interrupt on the CPU with this number, which no timer and no own request raised.
+    Arrival(u32),
     Outside,
 }
 
@@ -176,9 +167,11 @@ impl<'a> TaskFollower<'a> {
                 self.kept_ticks.note_timer(cpu, kind);
                 self.note_interruption(time, cpu, Interruption::Timer);
             }
-            EventKind::Interrupt(
-                Interrupt::Device { .. } | Interrupt::BlockSoftirq | Interrupt::CallFunction,
-            ) => self.note_interruption(time, cpu, Interruption::Device),
+            EventKind::Interrupt(interrupt) => {
+                if let Some(what) = Interruption::from_interrupt(interrupt) {
+                    self.note_interruption(time, cpu, what);
+                }
+            }
             EventKind::Queueing(QueueStep::Queued {
                 block,
                 task,
@@ -300,9 +293,14 @@ impl<'a> TaskFollower<'a> {
                 completed >= stopped && time.saturating_sub(completed) <= INTERRUPT_NS
             });
         let own = has_completed.then_some(state.in_flight);
-        let cause = match own {
-            Some(in_flight) => WakeCause::Io(in_flight),
+        let (inferred, raised) = match own {
+            Some(in_flight) => (WakeCause::Io(in_flight), time),
             None => self.infer_cause(time, cpu),
+        };
+        let cause = match inferred {
+            // The drive's interrupt, perhaps.
+            WakeCause::Arrival(_) if slept_beside_request => WakeCause::Outside,
+            other => other,
         };
         if let WakeCause::Task(waker) = cause {
             self.cut_burst(cpu, time);
@@ -312,7 +310,9 @@ impl<'a> TaskFollower<'a> {
             }
         }
         let waited_until = match cause {
-            WakeCause::Outside => self.begin_of_idle_exit(time, cpu).unwrap_or(time),
+            WakeCause::Outside | WakeCause::Arrival(_) => {
+                self.begin_of_idle_exit(time, cpu).unwrap_or(raised)
+            }
             _ => time,
         };
         if let Some(state) = self.tasks.get_mut(&task) {
@@ -332,36 +332,47 @@ impl<'a> TaskFollower<'a> {
         self.cpus.entry(cpu).or_default().woken = Some(task);
     }
 
-    /// What wakes a task at `time` on a CPU, if the task's own requests do not.
+    /// What wakes a task at `time` on a CPU, if the task's own requests do not, and when its interrupt was raised if the CPU was busy.
     ///
     /// An idle CPU may show no interrupt: then a timer has woken the CPU if the governor was told of one that was due.
-    fn infer_cause(&mut self, time: u64, cpu: u32) -> WakeCause {
+    fn infer_cause(&mut self, time: u64, cpu: u32) -> (WakeCause, u64) {
         let state = self.cpus.entry(cpu).or_default();
         let Some((waker, _)) = state.running else {
-            let span = self.idle.last_span_before(cpu, time);
+            // A CPU may go idle again at the same instant.
+            let span = self.idle.last_span_before(cpu, time.saturating_sub(1));
             let since = span.map_or(0, |span| span.start);
             let told = span.and_then(|span| span.next_timer);
-            return match state.interruption.filter(|(at, _)| *at >= since) {
+            let cause = match state.interruption.filter(|(at, _)| *at >= since) {
                 Some((at, Interruption::Timer)) => WakeCause::Timer(self.expiry_of_timer(at, cpu)),
-                Some((_, Interruption::Device)) => WakeCause::Outside,
+                Some((_, Interruption::Device)) => WakeCause::Arrival(cpu),
+                Some((_, Interruption::Call)) => WakeCause::Outside,
                 None => match told.filter(|told| (since..=time).contains(told)) {
                     Some(told) => WakeCause::Timer(told),
                     None => WakeCause::Outside,
                 },
             };
+            return (cause, time);
         };
+        let longest = longest_interrupt(state.khz);
         let due = time.saturating_sub(INTERRUPT_NS)..=time;
         let span = self.idle.last_span_before(cpu, time);
         let told = span.and_then(|span| span.next_timer);
         let has_told_timer = told.is_some_and(|told| due.contains(&told));
         // On a busy CPU, one interrupt wakes one task: the next wake-up is the running task's.
         let interruption = state.interruption.take();
-        match interruption.filter(|(at, _)| time.saturating_sub(*at) <= INTERRUPT_NS) {
+        let recent = interruption.filter(|(at, what)| {
+            let is_device = *what == Interruption::Device;
+            let most = if is_device { longest } else { INTERRUPT_NS };
+            time.saturating_sub(*at) <= most
+        });
+        let cause = match recent {
             Some((at, Interruption::Timer)) => WakeCause::Timer(at),
-            Some((_, Interruption::Device)) => WakeCause::Outside,
+            Some((_, Interruption::Device)) => WakeCause::Arrival(cpu),
+            Some((_, Interruption::Call)) => WakeCause::Outside,
             None if has_told_timer => WakeCause::Timer(told.unwrap_or(time)),
             None => WakeCause::Task(waker),
-        }
+        };
+        (cause, recent.map_or(time, |(at, _)| at))
     }
 
     /// The time that a timer was set for whose interrupt was seen at `time` on an idle CPU.
@@ -379,7 +390,7 @@ impl<'a> TaskFollower<'a> {
     /// When what woke a CPU that is idle until `time` came: before the idle state's exit. `None`: the CPU was busy.
     fn begin_of_idle_exit(&self, time: u64, cpu: u32) -> Option<u64> {
         let is_busy = (self.cpus.get(&cpu)).is_some_and(|state| state.running.is_some());
-        let span = self.idle.last_span_before(cpu, time)?;
+        let span = self.idle.last_span_before(cpu, time.saturating_sub(1))?;
         (!is_busy).then(|| self.begin_of_exit(span, cpu, time))
     }
 
@@ -662,6 +673,11 @@ impl TaskState {
                 expiry: expiry.max(stopped),
             },
             WakeCause::Task(waker) => Wait::Task { waker, slept_ns },
+            WakeCause::Arrival(cpu) => Wait::Arrival {
+                begun: stopped,
+                at: time.max(stopped),
+                cpu,
+            },
             WakeCause::Outside => Wait::Outside(slept_ns),
         };
         self.items.add(Item::Wait(wait));

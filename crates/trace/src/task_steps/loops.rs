@@ -51,6 +51,8 @@ pub(super) enum Wait {
     Timer { begun: u64, expiry: u64 },
     /// Until a task's wake-up.
     Task { waker: u32, slept_ns: u64 },
+    /// From a time until an interrupt on a CPU, which no timer and no own request raised; in ns.
+    Arrival { begun: u64, at: u64, cpu: u32 },
     /// For a time in ns, until something outside.
     Outside(u64),
 }
@@ -307,9 +309,16 @@ impl TaskItems {
     /// The steps, with `indices` of tasks by number.
     ///
     /// A periodic timer runs from the time when the task began, `begun`, on, and not from the end of what the task did first.
-    fn into_steps(self, indices: &BTreeMap<u32, usize>, begun: u64) -> Vec<ObservedStep> {
+    /// `follows_reply`: what comes from outside answers what the task has done.
+    fn into_steps(
+        self,
+        indices: &BTreeMap<u32, usize>,
+        begun: u64,
+        follows_reply: bool,
+    ) -> Vec<ObservedStep> {
         let is_periodic = self.has_periodic_timer();
         let mut last_expiry = Some(begun).filter(|_| is_periodic);
+        let mut last_arrival = begun;
         let mut steps = Vec::with_capacity(self.items.len() + 1);
         let mut begins_burst = self.leaves_callbacks;
         for item in &self.items {
@@ -333,6 +342,15 @@ impl TaskItems {
                             ObservedStep::SleepAfterLastTimer(expiry.saturating_sub(last))
                         }
                         None => ObservedStep::Sleep(expiry.saturating_sub(begun)),
+                    }
+                }
+                Item::Wait(Wait::Arrival { begun, at, cpu }) => {
+                    let since = if follows_reply { begun } else { last_arrival };
+                    last_arrival = at;
+                    ObservedStep::Arrival {
+                        after_ns: at.saturating_sub(since),
+                        cpu,
+                        follows_reply,
                     }
                 }
                 Item::Wait(Wait::Task { .. }) => ObservedStep::AwaitWakeUp,
@@ -364,14 +382,17 @@ fn add_waits_in_order(all: &mut Vec<Item>, writes: u32, recorded: &[Item]) {
     all.extend((0..left).rev().map(Item::Pass));
 }
 
+/// The median of ascending times in ns; 0 without any.
+fn median(times: &[u64]) -> u64 {
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
 /// Mean distance in ns of times from their median.
 fn mean_deviation(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
-    let Some(median) = times.get(times.len() / 2) else {
-        return 0;
-    };
-    let distances = times.iter().map(|time| u128::from(time.abs_diff(*median)));
-    (distances.sum::<u128>() / times.len() as u128) as u64
+    let middle = median(&times);
+    let distances = times.iter().map(|time| u128::from(time.abs_diff(middle)));
+    (distances.sum::<u128>() / times.len().max(1) as u128) as u64
 }
 
 /// A task with its number and name, and what the task did.
@@ -402,9 +423,9 @@ pub(super) fn make_loops(
     let indices: BTreeMap<u32, usize> = (all.iter().enumerate())
         .map(|(index, task)| (task.number, index))
         .collect();
+    let turnarounds = collect_turnarounds(&all);
     let tasks = all.into_iter().map(|task| ObservedTask {
         number: task.number,
-        name: task.name,
         delay_ns: task.items.delay_ns,
         first_cpu: task.items.first_cpu,
         cpus: task.items.cpus.iter().copied().collect(),
@@ -418,10 +439,53 @@ pub(super) fn make_loops(
         is_waited_for: task.items.is_waited_for,
         steps: {
             let begun = start.saturating_add(task.items.delay_ns);
-            task.items.into_steps(&indices, begun)
+            let turnaround = turnarounds.get(&task.name);
+            let follows_reply = turnaround.is_some_and(Turnaround::has_waiting_clients);
+            task.items.into_steps(&indices, begun, follows_reply)
         },
+        name: task.name,
     });
     tasks.collect()
+}
+
+/// Times in ns of tasks with one name, as a server's threads are, between interrupts from outside.
+#[derive(Clone, Debug, Default)]
+struct Turnaround {
+    /// From the begin of a sleep to the interrupt that ended it.
+    sleeps: Vec<u64>,
+    /// From an interrupt to the next sleep for one.
+    answers: Vec<u64>,
+}
+
+impl Turnaround {
+    fn add_task(&mut self, items: &[Item]) {
+        let mut last = None;
+        for item in items {
+            if let Item::Wait(Wait::Arrival { begun, at, .. }) = item {
+                self.sleeps.push(at.saturating_sub(*begun));
+                if let Some(last) = last.replace(*at) {
+                    self.answers.push(begun.saturating_sub(last));
+                }
+            }
+        }
+        self.sleeps.sort_unstable();
+        self.answers.sort_unstable();
+    }
+
+    /// Whether clients wait for the tasks, and send again once they have the reply: most interrupts come sooner after it than in half
+    /// the time that a reply takes.
+    fn has_waiting_clients(&self) -> bool {
+        self.answers.len() >= FEWEST_SLEEPS && median(&self.sleeps) < median(&self.answers) / 2
+    }
+}
+
+fn collect_turnarounds(all: &[FollowedTask]) -> BTreeMap<Option<String>, Turnaround> {
+    let mut turnarounds: BTreeMap<_, Turnaround> = BTreeMap::new();
+    for task in all {
+        let turnaround = turnarounds.entry(task.name.clone()).or_default();
+        turnaround.add_task(&task.items.items);
+    }
+    turnarounds
 }
 
 fn is_left_out(name: Option<&str>) -> bool {

@@ -13,6 +13,7 @@ use crate::recording::{DataQuality, Metadata, Reader, RecordingError};
 
 mod follower;
 mod idle_spans;
+mod interruption;
 mod kept_ticks;
 mod loops;
 mod observed;

@@ -17,7 +17,7 @@ pub struct ObservedTasks {
     pub recorded_ns: u64,
     /// Whether events were lost, so that only the longest part without a loss was used.
     pub has_losses: bool,
-    /// Wake-ups by a device other than the drive, or of unknown cause. Their sleeps keep the recorded length.
+    /// Wake-ups of unknown cause. Their sleeps keep the recorded length.
     pub outside_wake_ups: u64,
     /// Requests whose submitting task is not recorded, or of tasks beyond the most that are followed.
     pub without_task: u64,
@@ -88,6 +88,15 @@ pub enum ObservedStep {
     Sleep(u64),
     /// The task slept until a periodic timer, so many ns after the timer before.
     SleepAfterLastTimer(u64),
+    /// The task slept until a device other than the drive, such as a network card, interrupted a CPU.
+    Arrival {
+        /// Time in ns from the task's last arrival on, or from the begin of the sleep.
+        after_ns: u64,
+        /// The CPU that was interrupted.
+        cpu: u32,
+        /// Whether the time is from the begin of the sleep: others mostly wait for the task, so what comes answers its last work.
+        follows_reply: bool,
+    },
     /// The task woke the task with this index in [`ObservedTasks::tasks`].
     Wake(usize),
     /// The task slept until another task woke it.

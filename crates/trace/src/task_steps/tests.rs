@@ -635,3 +635,65 @@ fn a_write_that_flushes_first_is_a_flush_and_a_write() {
     let wait = ObservedStep::AwaitIo(0);
     assert_eq!(steps, [&ObservedStep::Flush, &wait, &write, &wait]);
 }
+
+/// Rounds of 1 ms: a task runs for so many us and sleeps on CPU 0. A device's interrupt on CPU 1 wakes the task; 5 us after the
+/// interrupt, CPU 1 is idle again.
+fn served_rounds(ran: u64) -> Vec<TimedEvent> {
+    let mut events = vec![(0, 0, running(7))];
+    for round in 0..6 {
+        let start = round * 1000;
+        let idle_before = if round == 0 { 950 } else { 995 };
+        let interrupt = EventKind::Interrupt(Interrupt::Device { irq: 24 });
+        events.extend([
+            (start + 960, 1, idle(idle_before, 10_000)),
+            (start + 960, 1, interrupt),
+            (start + 965, 1, waking(7)),
+            (start + 1000, 0, idle(1000 - ran, 10_000)),
+            (start + 1000, 0, running(7)),
+        ]);
+    }
+    events.push((6965, 1, idle(1000, 10_000)));
+    events
+}
+
+#[test]
+fn an_interrupt_from_outside_is_an_arrival_on_its_cpu() {
+    for (ran, first_us, further_us, follows_reply) in [(100, 950, 1000, false), (900, 50, 50, true)]
+    {
+        let observed = collect(&served_rounds(ran));
+        let arrival = |us: u64| ObservedStep::Arrival {
+            // The 10 us before the interrupt are the idle state's exit.
+            after_ns: us * US,
+            cpu: 1,
+            follows_reply,
+        };
+        let steps = &observed.tasks[0].steps;
+        assert_eq!(steps[..2], [run(ran, 0), arrival(first_us)]);
+        assert_eq!(steps[2..4], [run(ran, 0), arrival(further_us)]);
+        assert_eq!(observed.outside_wake_ups, 0);
+    }
+}
+
+#[test]
+fn an_interrupt_takes_longer_at_a_low_clock() {
+    for (khz, is_arrival) in [(400_000, true), (2_000_000, false)] {
+        let interrupt = EventKind::Interrupt(Interrupt::Device { irq: 24 });
+        let observed = collect(&[
+            (0, 0, running(7)),
+            (1, 1, EventKind::Frequency(Kilohertz(khz))),
+            (2, 1, running(8)),
+            (300, 1, interrupt),
+            (320, 1, waking(7)),
+            (321, 0, idle(200, 10_000)),
+            (321, 0, running(7)),
+            (400, 1, idle(50, 10_000)),
+        ]);
+        let task = &observed.tasks[0];
+        assert_eq!(task.number, 7);
+        let has_arrival = task
+            .steps
+            .iter()
+            .any(|step| matches!(step, ObservedStep::Arrival { cpu: 1, .. }));
+        assert_eq!(has_arrival, is_arrival, "{khz}: {:?}", task.steps);
+    }
+}

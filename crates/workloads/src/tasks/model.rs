@@ -149,6 +149,15 @@ pub enum WorkStep {
     Sleep(Nanoseconds),
     /// Sleep until a timer expires this time after the task's last timer; no sleep if that is over.
     SleepAfterLastTimer(Nanoseconds),
+    /// Sleep until a request comes by the network, whose interrupt is on this CPU.
+    Arrival {
+        /// Time from the task's last arrival on, or from now on; no sleep if that is over.
+        time: Nanoseconds,
+        /// The CPU that the network card interrupts.
+        cpu: u32,
+        /// Whether the time is from now on: the client sends once it has the reply.
+        follows_reply: bool,
+    },
     /// Wake the task with this number, from 0. A task that is not waiting for that passes its next wait at once.
     Wake(u32),
     /// Sleep until another task's wake-up.

@@ -107,6 +107,14 @@ fn write_step(
         WorkStep::PassIo(most) => writeln!(f, "wait {most} passed"),
         WorkStep::Sleep(time) => writeln!(f, "sleep {}", print_time(*time)),
         WorkStep::SleepAfterLastTimer(time) => writeln!(f, "timer {}", print_time(*time)),
+        WorkStep::Arrival {
+            time,
+            cpu,
+            follows_reply,
+        } => {
+            let after = if *follows_reply { " after reply" } else { "" };
+            writeln!(f, "arrival {} cpu {cpu}{after}", print_time(*time))
+        }
         WorkStep::Wake(task) => match all.get(*task as usize) {
             Some(task) => writeln!(f, "wake {}", task.name),
             None => Ok(()),

@@ -12,8 +12,9 @@ use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, Wor
 use crate::text::escape_and_shorten;
 
 /// The steps' words.
-const WORDS: [&str; 11] = [
-    "run", "on", "read", "write", "flush", "wait", "sleep", "timer", "wake", "await", "callback",
+const WORDS: [&str; 12] = [
+    "run", "on", "read", "write", "flush", "wait", "sleep", "timer", "arrival", "wake", "await",
+    "callback",
 ];
 
 /// Size of a sector in bytes.
@@ -109,6 +110,8 @@ impl<'a> StepLines<'a> {
             ("wait", [most, "passed"]) => WorkStep::PassIo(parse_in_flight(most)?),
             ("sleep", [time]) => WorkStep::Sleep(parse_step_time(time)?),
             ("timer", [time]) => WorkStep::SleepAfterLastTimer(parse_step_time(time)?),
+            ("arrival", [time, "cpu", cpu]) => parse_arrival(time, cpu, false)?,
+            ("arrival", [time, "cpu", cpu, "after", "reply"]) => parse_arrival(time, cpu, true)?,
             ("wake", [name]) => WorkStep::Wake(self.number_of_task(name)?),
             ("await", []) => WorkStep::AwaitWakeUp,
             ("callback", []) => WorkStep::LeaveCallback,
@@ -183,6 +186,15 @@ fn parse_request(
     })
 }
 
+/// Parses a wait for a request from the network.
+fn parse_arrival(time: &str, cpu: &str, follows_reply: bool) -> Result<WorkStep, String> {
+    Ok(WorkStep::Arrival {
+        time: parse_step_time(time)?,
+        cpu: parse_number_up_to(cpu, "a CPU", MAX_CPU as u64)? as u32,
+        follows_reply,
+    })
+}
+
 /// Parses the most requests in flight after a wait.
 fn parse_in_flight(text: &str) -> Result<u32, String> {
     let limit = u64::from(MAX_DEPTH) - 1;
@@ -213,6 +225,7 @@ fn describe_wrong_step(word: &str, arguments: usize) -> String {
         "read" | "write" => "read 4096 0",
         "wait" => "wait 0",
         "sleep" | "timer" => "sleep 300us",
+        "arrival" => "arrival 300us cpu 0",
         "wake" => "wake NAME",
         "flush" => "flush",
         "await" => "await",

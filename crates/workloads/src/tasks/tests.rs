@@ -20,7 +20,7 @@ fn message_for_steps(a: &str) -> String {
 fn steps_are_read_with_their_place() {
     let text = file_with_steps(
         "run 1us\non cpu 3 clock 1.8GHz\nrun 12.345us interrupts 2\nwrite 4096 8192\nwait 0\nflush\nwrite 512 0 forced\nwake b\n",
-        "await\nsleep 1ms\ncallback\ntimer 2ms",
+        "await\nsleep 1ms\ncallback\ntimer 2ms\narrival 1ms cpu 3\narrival 2ms cpu 0 after reply",
     );
     let file = parse(&text, "x.toml").unwrap();
     let run = |time, cpu, clock, interrupts| WorkStep::Run {
@@ -60,6 +60,16 @@ fn steps_are_read_with_their_place() {
             WorkStep::Sleep(times[0]),
             WorkStep::LeaveCallback,
             WorkStep::SleepAfterLastTimer(times[1]),
+            WorkStep::Arrival {
+                time: times[0],
+                cpu: 3,
+                follows_reply: false,
+            },
+            WorkStep::Arrival {
+                time: times[1],
+                cpu: 0,
+                follows_reply: true,
+            },
         ]
     );
     assert_eq!((file.tasks[0].depth, file.tasks[1].depth), (1, 4));
@@ -219,7 +229,14 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
         (0_u32..MAX_DEPTH).prop_map(WorkStep::AwaitIo),
         (0_u32..MAX_DEPTH).prop_map(WorkStep::PassIo),
         time.clone().prop_map(WorkStep::Sleep),
-        time.prop_map(WorkStep::SleepAfterLastTimer),
+        time.clone().prop_map(WorkStep::SleepAfterLastTimer),
+        (time, 0_u32..64, any::<bool>()).prop_map(|(time, cpu, follows_reply)| {
+            WorkStep::Arrival {
+                time,
+                cpu,
+                follows_reply,
+            }
+        }),
         (0..tasks).prop_map(WorkStep::Wake),
         Just(WorkStep::LeaveCallback),
     ]

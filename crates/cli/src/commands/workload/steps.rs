@@ -121,6 +121,15 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
         ObservedStep::PassIo(most) => WorkStep::PassIo(most),
         ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
         ObservedStep::SleepAfterLastTimer(ns) => WorkStep::SleepAfterLastTimer(cap_time(ns)),
+        ObservedStep::Arrival {
+            after_ns,
+            cpu,
+            follows_reply,
+        } => WorkStep::Arrival {
+            time: cap_time(after_ns),
+            cpu,
+            follows_reply,
+        },
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
         ObservedStep::AwaitWakeUp => WorkStep::AwaitWakeUp,
         ObservedStep::LeaveCallback => WorkStep::LeaveCallback,

@@ -297,6 +297,17 @@ impl<O: Observer> Engine<'_, O> {
                 self.workload.threads.all[id].last_timer = at;
                 Some(Turn::On)
             }
+            Op::AwaitArrival {
+                time,
+                cpu: interrupted,
+                follows_reply,
+            } => Some(
+                if self.await_arrival(id, time, interrupted, follows_reply) {
+                    Turn::Block
+                } else {
+                    Turn::On
+                },
+            ),
             Op::Sleep(time) => {
                 self.start_sleep_timer_of_thread(cpu, task, id, now + time);
                 Some(Turn::Block)
@@ -394,6 +405,7 @@ impl<O: Observer> Engine<'_, O> {
             | Op::AwaitIo(_)
             | Op::Pause(_)
             | Op::PauseAfterLast(_)
+            | Op::AwaitArrival { .. }
             | Op::LeaveCallback
             | Op::Sleep(_)
             | Op::Timer { .. } => Turn::On,
@@ -495,8 +507,8 @@ impl<O: Observer> Engine<'_, O> {
         self.start_high_resolution_timer(cpu, expiry, 0, Timer::Task(task));
     }
 
-    /// Handles a sleeping thread's expired timer: wakes the thread, and attributes its latency so far.
-    pub(crate) fn handle_sleep_timer_of_thread(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
+    /// Wakes a thread in the interrupt that it sleeps for, and attributes its latency so far.
+    pub(crate) fn wake_sleeping_thread(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
         let to = self.choose_cpu_for_woken_task(task, None);
         let ipi = self.wake_task(Some(cpu), task, to);
         if let Some(wake) = &mut self.workload.threads.all[id].woken {

@@ -66,6 +66,12 @@ pub(crate) enum Op {
     Pause(u64),
     /// Sleep until a timer so many ns after the thread's last one; no sleep if that is over.
     PauseAfterLast(u64),
+    /// Sleep until a network card interrupts a CPU, so many ns after the thread's last arrival or after now.
+    AwaitArrival {
+        time: u64,
+        cpu: CpuId,
+        follows_reply: bool,
+    },
     /// Leave an RCU callback on the CPU, on a machine with RCU.
     LeaveCallback,
 }
@@ -219,6 +225,13 @@ impl Programs {
     }
 
     /// Whether the programs are tasks of given steps, and no rt-app file's.
+    pub(crate) fn have_arrivals(&self) -> bool {
+        let stages = self.tasks.iter().flat_map(|task| &task.stages);
+        stages
+            .flat_map(|stage| &stage.ops)
+            .any(|op| matches!(op, Op::AwaitArrival { .. }))
+    }
+
     pub(crate) fn have_given_steps(&self) -> bool {
         self.tasks.iter().any(|task| task.step_rules.is_some())
     }

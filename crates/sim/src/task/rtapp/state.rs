@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 
 use crate::core::basics::{Direction, TaskId};
+use crate::task::rtapp::arrivals::Arrivals;
 use crate::task::rtapp::program::{Op, Program, Programs, StepRules, TimerId};
 
 pub(crate) type ThreadId = usize;
@@ -138,6 +139,8 @@ pub(crate) struct Thread {
     pub(in crate::task) run_until: Option<u64>,
     /// Time in ns for which a task of given steps set its last timer.
     pub(in crate::task) last_timer: u64,
+    /// Time in ns of the last arrival that a task of given steps waited for.
+    pub(in crate::task) last_arrival: u64,
     /// Times in ns when each of the thread's own timers expires next.
     timers: Vec<Option<u64>>,
     pub(in crate::task) blocked: Blocked,
@@ -269,6 +272,8 @@ struct Waiter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     pub(in crate::task) all: Vec<Thread>,
+    /// Requests by the network that tasks of given steps wait for.
+    pub(super) arrivals: Arrivals,
     pub(super) stats: Vec<TaskStats>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<Waiter>>,
@@ -360,6 +365,7 @@ impl Threads {
             worked: false,
             run_until: None,
             last_timer: task_program.delay,
+            last_arrival: task_program.delay,
             timers: vec![None; task_program.own_timers],
             blocked: Blocked::No,
             keeps_mutex: false,

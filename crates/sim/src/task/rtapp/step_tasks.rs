@@ -34,6 +34,8 @@ pub(crate) fn compile_step_tasks(
             frequency,
             has_volatile_cache,
             is_known_machine,
+            cpus,
+            card_queue: number,
             kernel_work,
             uses_page_cache: task.uses_page_cache,
             has_submission_times: file.submission.is_some(),
@@ -142,6 +144,11 @@ struct StepCompiler<'a> {
     has_volatile_cache: bool,
     /// Whether the CPUs of runs are those of this machine.
     is_known_machine: bool,
+    /// Number of CPUs.
+    cpus: usize,
+    /// Number of the network card's queue for the task's next arrival on a machine that was not recorded. The card has a queue for
+    /// each CPU; those who wait for replies keep theirs.
+    card_queue: usize,
     kernel_work: RecordedKernelWork,
     /// Whether only sleeps for requests take work, and not each request's end.
     uses_page_cache: bool,
@@ -218,6 +225,23 @@ impl StepCompiler<'_> {
             }
             WorkStep::Sleep(time) => Op::Pause(time.0),
             WorkStep::SleepAfterLastTimer(time) => Op::PauseAfterLast(time.0),
+            WorkStep::Arrival {
+                time,
+                cpu,
+                follows_reply,
+            } => {
+                let queue = if self.is_known_machine {
+                    *cpu as usize
+                } else {
+                    self.card_queue
+                };
+                self.card_queue += usize::from(!follows_reply);
+                Op::AwaitArrival {
+                    time: time.0,
+                    cpu: queue % self.cpus,
+                    follows_reply: *follows_reply,
+                }
+            }
             WorkStep::Wake(task) => Op::Post(*task as usize),
             WorkStep::AwaitWakeUp => Op::Pend(self.semaphore),
             WorkStep::LeaveCallback => Op::LeaveCallback,

@@ -69,7 +69,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Lets requests arrive that are due now, up to the first whose CPU is not about to be interrupted already. Returns that CPU;
     /// `None`: no more are due.
     pub(crate) fn take_due_arrivals_of_one_cpu(&mut self) -> Option<CpuId> {
-        let setup = self.setup.server()?;
+        let Some(setup) = self.setup.server() else {
+            return self.take_due_arrivals_for_threads();
+        };
         let now = self.context.now();
         loop {
             let server = self.workload.server.as_mut()?;
@@ -91,6 +93,9 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Takes the requests that had arrived when a CPU's interrupt began, and gives each to a worker or to the queue.
     pub(crate) fn deliver_arrivals(&mut self, cpu: CpuId) {
+        if self.workload.server.is_none() {
+            return self.deliver_arrivals_to_threads(cpu);
+        }
         let c = &self.cpus[cpu];
         let (began, awake_since) = (c.interrupt_service_began_at(), c.awake_since());
         let work = c.interrupt_service_work(self.domains[c.domain].full_speed());
