@@ -207,8 +207,10 @@ impl ScreeningRounds<'_> {
     fn screen_by_nearest_sets(&mut self, sensitivity: &mut Sensitivity) -> Result<(), TuneError> {
         let nearest = self.screening.nearest_sets();
         let has_others = nearest.len() < self.study.contenders.sets.len();
+        // The rest is for figures that come near to a change.
+        let most = (self.most_requests as f64 * SCREENING_SHARE) as u64;
         for (index, assumption) in self.assumptions.iter().enumerate() {
-            let is_out_of_requests = sensitivity.simulated >= self.most_requests && index > 0;
+            let is_out_of_requests = sensitivity.simulated >= most && index > 0;
             let screened = if is_out_of_requests {
                 None
             } else {
