@@ -1,7 +1,7 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Measurement, Origin};
+use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Origin};
 use wakepath_measure::Conditions;
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
@@ -126,14 +126,8 @@ pub(crate) fn measured_figure(
     what: String,
     (conditions, decimals): (&Conditions, i32),
 ) -> Figure {
-    let measurement = Measurement {
-        n: n.max(1),
-        low: interval.map(|[low, _]| round_to_decimals(low, decimals)),
-        high: interval.map(|[_, high]| round_to_decimals(high, decimals)),
-        date: conditions.date.clone(),
-        kernel: conditions.kernel.clone(),
-        what,
-    };
+    let rounded = interval.map(|ends| ends.map(|end| round_to_decimals(end, decimals)));
+    let measurement = conditions.describe_measurement(n.max(1), rounded, what);
     Figure::measured_here(round_to_decimals(value, decimals), measurement)
 }
 

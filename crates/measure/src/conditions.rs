@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 use time::OffsetDateTime;
+use wakepath_hardware::machine::Measurement;
 use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::{Root, System};
 
@@ -30,6 +31,28 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// A measurement of so many samples on this day with this kernel. `interval`: the ends of its 95 % interval in the figure's
+    /// unit, where one is known. `what` names the statistic.
+    pub fn describe_measurement(
+        &self,
+        n: u64,
+        interval: Option<[f64; 2]>,
+        what: impl Into<String>,
+    ) -> Measurement {
+        let [low, high] = match interval {
+            Some(ends) => ends.map(Some),
+            None => [None, None],
+        };
+        Measurement {
+            n,
+            low,
+            high,
+            date: self.date.clone(),
+            kernel: self.kernel.clone(),
+            what: what.into(),
+        }
+    }
+
     /// The day, the kernel, and how busy the CPUs are: waits half a second for that.
     pub fn observe(system: &System, control: ExperimentControl<'_>) -> Self {
         let before = CpuTimes::read(system.root());

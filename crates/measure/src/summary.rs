@@ -1,7 +1,7 @@
 //! Quantiles and intervals of samples.
 
 use serde::Serialize;
-use wakepath_hardware::machine::{Figure, Measurement};
+use wakepath_hardware::machine::Figure;
 use wakepath_units::Nanoseconds;
 
 use crate::Conditions;
@@ -82,16 +82,14 @@ impl Estimate {
     /// The estimate as a figure of a machine file in microseconds. `what` names statistic and conditions of `n` samples.
     pub fn figure_us(self, n: u64, what: &str, conditions: &Conditions) -> Figure {
         let [value, low, high] = [self.ns, self.low, self.high].map(round_to_us);
-        let measurement = Measurement {
-            n,
-            low: Some(low),
-            high: Some(high),
-            date: conditions.date.clone(),
-            kernel: conditions.kernel.clone(),
-            what: what.to_owned(),
-        };
+        let measurement = conditions.describe_measurement(n, Some([low, high]), what);
         Figure::measured_here(value, measurement)
     }
+}
+
+/// How far the 95 % interval of a count reaches to each side, as of a Poisson process.
+pub fn reach_of_count(count: f64) -> f64 {
+    Z_95 * count.max(0.0).sqrt()
 }
 
 /// A time with its number of samples.

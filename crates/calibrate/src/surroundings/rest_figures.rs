@@ -3,6 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Background, Figure, Instances, Runs};
 use wakepath_measure::background::BackgroundMeasurement;
+use wakepath_measure::summary::reach_of_count;
 
 use crate::figures::measured_figure;
 
@@ -88,9 +89,8 @@ pub(super) fn replace_background(
 
 /// Mean time between arrivals on a CPU. `None`: there are too few to tell them from none. The interval is of a Poisson process.
 fn every_ms(rest: &BackgroundMeasurement, per_second: f64, what: &str) -> Option<Figure> {
-    const Z_95: f64 = 1.96;
     let count = per_second * rest.seconds;
-    let reach = Z_95 * count.max(0.0).sqrt();
+    let reach = reach_of_count(count);
     if count - reach <= 0.0 {
         return None;
     }

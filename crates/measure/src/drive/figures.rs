@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_hardware::machine::{DriveModel, Figure, Measurement, Origin, SLOW_REQUEST_IN};
+use wakepath_hardware::machine::{DriveModel, Figure, Origin, SLOW_REQUEST_IN};
 
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
@@ -92,19 +92,16 @@ impl DriveMeasurement {
         };
         let [value, low, high] =
             [1.0, time.ns / time.high, highest].map(|factor| (rate * factor * 10.0).round() / 10.0);
-        let measurement = Measurement {
-            n,
-            low: Some(low),
-            high: Some(if high.is_finite() {
-                high.max(value)
-            } else {
-                value
-            }),
-            date: self.conditions.date.clone(),
-            kernel: self.conditions.kernel.clone(),
-            what: what.to_owned(),
+        let high = if high.is_finite() {
+            high.max(value)
+        } else {
+            value
         };
-        Figure::measured_here(value, measurement)
+        let interval = Some([low, high]);
+        Figure::measured_here(
+            value,
+            self.conditions.describe_measurement(n, interval, what),
+        )
     }
 
     /// Median time of a flush.
@@ -176,15 +173,8 @@ impl DriveMeasurement {
 
     /// A figure whose interval is not known.
     fn figure_without_interval(&self, value: f64, service: &ServiceTime, what: &str) -> Figure {
-        let measurement = Measurement {
-            n: service.latency.n,
-            low: None,
-            high: None,
-            date: self.conditions.date.clone(),
-            kernel: self.conditions.kernel.clone(),
-            what: what.to_owned(),
-        };
-        Figure::measured_here(value, measurement)
+        let n = service.latency.n;
+        Figure::measured_here(value, self.conditions.describe_measurement(n, None, what))
     }
 
     /// The figures of a machine file's drive, by key. A direction that was not measured is left out.
@@ -276,14 +266,11 @@ impl DriveMeasurement {
     /// When a rest begins, in ms: the middle between a pause without and one with it.
     fn rest_figure(&self, entry: &SleepEntry) -> Figure {
         let [low, high] = [entry.awake_after, entry.asleep_after].map(|gap| gap.0 as f64 / 1e6);
-        let measurement = Measurement {
-            n: 1,
-            low: Some(low),
-            high: Some(high),
-            date: self.conditions.date.clone(),
-            kernel: self.conditions.kernel.clone(),
-            what: "between the longest pause that left reads fast and the shortest that made them slow".to_owned(),
-        };
+        let what =
+            "between the longest pause that left reads fast and the shortest that made them slow";
+        let measurement = self
+            .conditions
+            .describe_measurement(1, Some([low, high]), what);
         Figure::measured_here(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
     }
 

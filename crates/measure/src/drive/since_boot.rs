@@ -4,7 +4,7 @@
 //! A mean since boot has requests of all sizes, and their waits for each other. So it bounds the service time from above, and
 //! is the service time only where requests were small and alone.
 
-use wakepath_hardware::machine::{DriveModel, Figure, Measurement};
+use wakepath_hardware::machine::{DriveModel, Figure};
 use wakepath_system::Root;
 
 use super::block_counters::read_block_stat;
@@ -175,15 +175,7 @@ fn is_measured(figure: &Figure) -> bool {
 
 /// A figure from a sum and a count of the kernel, which tell nothing of the spread: its interval is not known.
 fn counted_figure(n: u64, value: f64, what: String, conditions: &Conditions) -> Figure {
-    let measurement = Measurement {
-        n,
-        low: None,
-        high: None,
-        date: conditions.date.clone(),
-        kernel: conditions.kernel.clone(),
-        what,
-    };
-    Figure::measured_here(value, measurement)
+    Figure::measured_here(value, conditions.describe_measurement(n, None, what))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use wakepath_system::{Root, System};
 
 use super::cpu_account::read_cpu_account_ns;
 use crate::conditions::read_stolen_ticks;
-use crate::summary::{Estimate, LatencySummary};
+use crate::summary::{Estimate, LatencySummary, reach_of_count};
 use crate::{ExperimentControl, MeasureError, pin};
 
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
@@ -23,7 +23,6 @@ const BEYOND_TICKS: u64 = 10;
 const MOST_DIFFERENCE: f64 = 0.5;
 /// Steps of the kernel's count that one reading may be off, at both ends of the watch.
 const STEPS_OFF: f64 = 2.0;
-const Z_95: f64 = 1.96;
 
 /// Interruptions of a thread that only looks at the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -189,7 +188,7 @@ impl Watch {
             ));
         }
         let n = lengths.len() as f64;
-        let reach = Z_95 * n.sqrt();
+        let reach = reach_of_count(n);
         let summary = LatencySummary::new(&lengths).filter(|_| n > reach);
         let Some(lengths_beyond) = summary else {
             return Err(format!(
