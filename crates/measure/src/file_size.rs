@@ -42,6 +42,11 @@ impl FreeSpace {
         })
     }
 
+    /// Whether so many bytes leave the reserve free.
+    pub(crate) const fn has_room_for(self, bytes: u64) -> bool {
+        self.room() >= bytes
+    }
+
     /// What test files may take.
     const fn room(self) -> u64 {
         self.free.saturating_sub(self.reserve)
@@ -101,7 +106,7 @@ impl TestFileSize {
     pub fn check_room(folder: &Path, bytes: u64, files: u64) -> Result<(), MeasureError> {
         let space = FreeSpace::look(folder)?;
         let needed = bytes.saturating_mul(files);
-        if space.room() >= needed {
+        if space.has_room_for(needed) {
             return Ok(());
         }
         let why = format!(

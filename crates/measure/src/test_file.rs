@@ -339,14 +339,12 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
     })?;
     check_file_system(&opened, path)?;
     let space = FreeSpace::look(folder)?;
-    let free = space.free;
-    let needed = bytes.saturating_add(space.reserve);
-    if free < needed {
+    if !space.has_room_for(bytes) {
         let why = format!(
             "{} MiB are free in its folder; expected {} MiB, a hundredth of the file system kept free. A smaller --size \
              needs less",
-            free >> 20,
-            needed >> 20
+            space.free >> 20,
+            bytes.saturating_add(space.reserve) >> 20
         );
         return Err(MeasureError::refuse(path, why));
     }
