@@ -172,23 +172,26 @@ impl BootSetting {
 
     /// The value on the running kernel's command line, the last one of several; `None`: the word is not on it.
     pub fn read_from_command_line(&self, system: &System) -> Option<String> {
-        let text = system.root().read_text_if_readable("proc/cmdline")?;
-        let words = text.split_ascii_whitespace();
-        let mut values = words.filter_map(|word| {
-            let (key, value) = word.split_once('=')?;
-            (key == self.key).then(|| value.to_owned())
-        });
-        values.next_back()
+        self.list_values_on_command_line(system).pop()
     }
 
     /// Whether the running kernel's command line has the word with this value. Where the kernel acts on every word of a key, an
     /// earlier one counts beside a later one: `pcie_aspm=off` cannot be taken back, and `intel_pstate` takes several words.
     pub fn is_on_command_line(&self, system: &System, value: &str) -> bool {
-        let text = system.root().read_text_if_readable("proc/cmdline");
-        text.is_some_and(|text| {
-            let mut words = text.split_ascii_whitespace();
-            words.any(|word| word.split_once('=') == Some((self.key, value)))
-        })
+        let values = self.list_values_on_command_line(system);
+        values.iter().any(|known| known == value)
+    }
+
+    fn list_values_on_command_line(&self, system: &System) -> Vec<String> {
+        let line = (system.root())
+            .read_text_if_readable("proc/cmdline")
+            .unwrap_or_default();
+        let words = line.split_ascii_whitespace();
+        let values = words.filter_map(|word| {
+            let (key, value) = word.split_once('=')?;
+            (key == self.key).then(|| value.to_owned())
+        });
+        values.collect()
     }
 
     /// The running kernel's value with its file; `None`: the kernel shows none.
