@@ -427,11 +427,8 @@ fn search_on_machine(
                 return Err(TuneError::Space("nothing changes".to_owned()));
             }
             Space {
-                dimensions: Vec::new(),
                 profiles: vec![(*set).clone()],
-                left_out: Vec::new(),
-                first: Vec::new(),
-                measured_only: Vec::new(),
+                ..Space::default()
             }
         }
         Choice::Space { fixes } => {

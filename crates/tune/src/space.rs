@@ -49,7 +49,7 @@ impl SetChoice {
 }
 
 /// The policy sets to choose from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Space {
     /// One per mechanism.
     pub dimensions: Vec<Dimension>,
@@ -85,11 +85,8 @@ impl Space {
     ) -> Result<Self, TuneError> {
         let over = &join_policies_split_at_commas(over);
         let mut space = Self {
-            dimensions: Vec::new(),
-            profiles: Vec::new(),
-            first: Vec::new(),
-            measured_only: Vec::new(),
             left_out: find_names_that_cannot_be_searched(over, Place::Sim)?,
+            ..Self::default()
         };
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
@@ -137,7 +134,7 @@ impl Space {
             }
         }
         if space.measured_only.is_empty() {
-            space.refuse_if_nothing_to_choose("what is in force is all that this machine has")?;
+            space.check_something_can_be_simulated()?;
         }
         Ok(space)
     }
@@ -155,11 +152,8 @@ impl Space {
     ) -> Result<Self, TuneError> {
         let over = &join_policies_split_at_commas(over);
         let mut space = Self {
-            dimensions: Vec::new(),
-            profiles: Vec::new(),
-            first: Vec::new(),
-            measured_only: Vec::new(),
             left_out: find_names_that_cannot_be_searched(over, Place::Replay)?,
+            ..Self::default()
         };
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::Recording)?;
         let mut known = BTreeSet::from([in_force.describe_decisions()]);
@@ -253,13 +247,7 @@ impl Space {
                 "--over {other}: recorded I/O of a drive answers only to apst; leave it out, or give a fio job as the load"
             )));
         }
-        let mut space = Self {
-            dimensions: Vec::new(),
-            profiles: Vec::new(),
-            first: Vec::new(),
-            measured_only: Vec::new(),
-            left_out: Vec::new(),
-        };
+        let mut space = Self::default();
         let kernels_own = describe_apst_table(drive, &PolicySet::default());
         let mut known = BTreeSet::from([kernels_own.map_err(TuneError::InForce)?]);
         space.add_dimension_with_new_policies(
