@@ -174,9 +174,7 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         plan.drives.forget_all();
         let mut policies = plan.missing.requested_policies_and_if_in_force(config);
-        for (policy, is_in_force) in &mut policies {
-            *is_in_force &= MEASURING_POLICIES.contains(policy);
-        }
+        keep_only_measuring_policies(&mut policies);
         let (servers, file) = open_metrics_outputs(config)?;
         let daemon = Self {
             system: system.clone(),
@@ -527,9 +525,7 @@ impl Daemon {
         for cpu in cpus {
             self.lease_time.note_lease(cpu, false, now);
         }
-        for (policy, is_in_force) in &mut self.metrics.policies {
-            *is_in_force &= MEASURING_POLICIES.contains(policy);
-        }
+        keep_only_measuring_policies(&mut self.metrics.policies);
         Ok(Some(Self {
             hold: session.reserve_for_repeated_changes(&SettingsPlan::default())?,
             watch: None,
@@ -601,6 +597,13 @@ impl Daemon {
 fn log_reasons_of_parts_off(reasons: &[String]) {
     for why in reasons {
         log::log_warning(&format!("off: {why}"));
+    }
+}
+
+/// Takes from policies by name that they are in force, unless they only measure.
+fn keep_only_measuring_policies(policies: &mut [(&'static str, bool)]) {
+    for (policy, is_in_force) in policies {
+        *is_in_force &= MEASURING_POLICIES.contains(policy);
     }
 }
 
