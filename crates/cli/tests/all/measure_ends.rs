@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 use crate::common::processes::wait;
-use crate::common::{fails_with, lock_machine, skip, wakepath};
+use crate::common::{fails_with, lock_machine, skip, start_silently, wakepath};
 
 /// Bytes of a test file.
 const BYTES: u64 = 16 << 20;
@@ -33,15 +33,6 @@ fn write_data(folder: &Path) -> String {
     fs::write(&path, words.collect::<Vec<u8>>()).unwrap();
     fs::File::open(&path).unwrap().sync_all().unwrap();
     path.display().to_string()
-}
-
-fn start(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_wakepath"))
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
 
 /// Whether a process has a file open below a folder whose name ends so.
@@ -85,7 +76,7 @@ fn a_killed_measurement_of_a_drive_leaves_no_file() {
     let at = fs::canonicalize(folder.path()).unwrap();
     let new = at.join("new").display().to_string();
     let arguments = ["measure", "drive", "--write-to", &new, "--size", "16m"];
-    let child = start(&[&arguments[..], &["--time", "2m"]].concat());
+    let child = start_silently(&[&arguments[..], &["--time", "2m"]].concat());
     wait(&mut || has_open(&child, &at, "new (deleted)"));
     kill(child);
     assert_eq!(names_in(&at), [""; 0]);
@@ -101,7 +92,7 @@ fn a_killed_measurement_of_the_path_lets_the_next_one_in() {
     let folder = folder();
     let at = fs::canonicalize(folder.path()).unwrap();
     let data = write_data(&at);
-    let child = start(&["measure", "path", "--file", &data, "--time", "2m"]);
+    let child = start_silently(&["measure", "path", "--file", &data, "--time", "2m"]);
     wait(&mut || has_open(&child, &at, "data"));
     std::thread::sleep(Duration::from_millis(100));
     kill(child);

@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common;
 use crate::common::files::contents;
-use crate::common::{fails_with, json, skip, wakepath};
+use crate::common::{fails_with, json, skip, start_silently, wakepath};
 
 mod imported;
 mod measured;
@@ -61,15 +61,6 @@ fn written(folder: &Path, text: &str) -> String {
     let path = folder.join("study.toml");
     fs::write(&path, text).unwrap();
     path.display().to_string()
-}
-
-fn start(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_wakepath"))
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
 
 /// Whether a program is missing; says so if it is.
@@ -136,7 +127,7 @@ fn the_same_bytes_whatever_the_jobs_and_however_often_it_was_killed() {
     ];
     let mut kills = 0;
     for ms in [1, 5, 20, 40, 60, 80, 120, 160, 250] {
-        let mut child = start(&arguments);
+        let mut child = start_silently(&arguments);
         std::thread::sleep(Duration::from_millis(ms));
         kills += u32::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
@@ -175,7 +166,7 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
     let run = |how: &'static str| ["study", "run", &after, how, "-o", at];
     let mut kills = 0;
     for ms in (0..40).chain([50, 60, 80, 120, 200]) {
-        let mut child = start(&run("--force"));
+        let mut child = start_silently(&run("--force"));
         std::thread::sleep(Duration::from_millis(ms));
         kills += u32::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();

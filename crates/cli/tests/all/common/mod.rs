@@ -17,6 +17,7 @@ pub(crate) mod rig;
 pub(crate) mod systemd_guest;
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use assert_cmd::Command;
@@ -53,6 +54,16 @@ pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
         // No test takes the calibration of the machine that it runs on.
         .env("WAKEPATH_HERE", "")
         .assert()
+}
+
+/// Starts `wakepath` with these arguments; nobody reads what it prints.
+pub(crate) fn start_silently(arguments: &[&str]) -> Child {
+    std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// Standard output as JSON.
