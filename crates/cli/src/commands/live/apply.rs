@@ -98,8 +98,8 @@ pub(crate) struct Args {
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_nonempty_cpu_list)]
     cpus: Option<CpuListArgument>,
-    /// Only these drives, such as nvme0. With `--persist`: the set is kept for the models of these drives, given by name or by
-    /// model, in tables `[[drive]]` of the file, and all else of the file stays.
+    /// Only these drives, such as nvme0. With `--persist`, drives are named so or by model. The set is kept for their models, in
+    /// tables `[[drive]]` of the file. All else in the file stays.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     drives: Option<Vec<String>>,
     /// Use power states that the kernel avoids on a drive because they are known to break it.
