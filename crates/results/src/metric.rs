@@ -225,6 +225,7 @@ pub const METRICS: &[Metric] = &[
     mark_as_headline(define_smaller_is_better("wall_s", "wall time", "s", "time from the start of the command to its end")),
     define_smaller_is_better("user_s", "user time", "s", "CPU time in user space of the command and of the children that it waited for; of fio's jobs alone"),
     define_smaller_is_better("system_s", "system time", "s", "CPU time in the kernel of the same"),
+    define_smaller_is_better("switches_per_s", "context switches", "1/s", "context switches of fio's jobs"),
 ];
 
 #[cfg(test)]

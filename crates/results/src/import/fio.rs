@@ -41,6 +41,9 @@ struct FioJob {
     /// CPU time in the kernel, in per cent of `job_runtime`.
     #[serde(default)]
     sys_cpu: f64,
+    /// Context switches.
+    #[serde(default)]
+    ctx: u64,
     /// In ms, without a `ramp_time`.
     #[serde(default)]
     job_runtime: u64,
@@ -131,6 +134,14 @@ impl FioOutput {
             jobs.map(|job| percent(job) / 100.0 * job.job_runtime as f64 / 1e3)
                 .sum()
         })
+    }
+
+    /// Context switches of the jobs per second of their longest run time; `None` without a run time.
+    pub fn context_switches_per_second(&self) -> Option<f64> {
+        let switches: u64 = self.jobs.iter().map(|job| job.ctx).sum();
+        let longest_ms = self.jobs.iter().map(|job| job.job_runtime).max();
+        let ms = longest_ms.filter(|ms| *ms > 0)?;
+        Some(switches as f64 * 1e3 / ms as f64)
     }
 
     /// Percentage of the requested rates that was reached, the smallest if there are several. `None` if unknown,

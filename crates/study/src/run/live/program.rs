@@ -91,6 +91,9 @@ pub(super) fn run_fio(
         .zip(output.cpu_seconds_of_jobs());
     run.metrics
         .extend(times.map(|(name, seconds)| (name.to_owned(), seconds)));
+    if let Some(rate) = output.context_switches_per_second() {
+        run.metrics.push(("switches_per_s".to_owned(), rate));
+    }
     Ok(finished.took)
 }
 
