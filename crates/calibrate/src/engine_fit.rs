@@ -24,16 +24,20 @@ pub(crate) struct FittingRun {
     pub(crate) apart_us: f64,
     /// CPU time of fio's job over the time of the job.
     pub(crate) busy_share: f64,
+    /// How often the job slept, for each request.
+    pub(crate) switches_per_request: f64,
 }
 
 impl FittingRun {
     /// Reads a run's figures; `None` if fio told no latency.
     pub(crate) fn from_run(run: &RunRecord, seconds: f64) -> Option<Self> {
+        let apart_us = 1e6 / find_metric(run, "iops")?;
         let cpu_seconds = find_metric(run, "user_s")? + find_metric(run, "system_s")?;
         Some(Self {
             mean_us: find_metric(run, "mean_us")?,
-            apart_us: 1e6 / find_metric(run, "iops")?,
+            apart_us,
             busy_share: cpu_seconds / seconds,
+            switches_per_request: find_metric(run, "switches_per_s")? * apart_us / 1e6,
         })
     }
 }
@@ -58,7 +62,39 @@ struct EngineTimes {
     busy: Option<f64>,
 }
 
+/// The deep job, in medians over the turns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeepTimes {
+    /// Mean latency in us.
+    pub(crate) mean_us: f64,
+    /// The same of libaio at depth 1.
+    pub(crate) alone_us: f64,
+    /// CPU time of each request in us.
+    pub(crate) cpu_us: f64,
+    pub(crate) busy_share: f64,
+    pub(crate) switches_per_request: f64,
+}
+
+impl DeepTimes {
+    /// Whether the CPU limits the job, and not the drive.
+    pub(crate) fn keeps_cpu_busy(self) -> bool {
+        self.busy_share >= BUSY_SHARE
+    }
+}
+
 impl FittingRuns {
+    /// The deep job; `None` without runs.
+    pub(crate) fn deep_times(&self) -> Option<DeepTimes> {
+        let deep = self.deep.iter();
+        Some(DeepTimes {
+            mean_us: median(deep.clone().map(|run| run.mean_us))?,
+            alone_us: median(self.asynchronous.iter().map(|run| run.mean_us))?,
+            cpu_us: median(deep.clone().map(|run| run.busy_share * run.apart_us))?,
+            busy_share: median(deep.clone().map(|run| run.busy_share))?,
+            switches_per_request: median(deep.map(|run| run.switches_per_request))?,
+        })
+    }
+
     /// Medians over the turns. What compares two jobs is taken within a turn.
     fn engine_times(&self) -> Option<EngineTimes> {
         let turns = self.synchronous.iter().zip(&self.asynchronous);
@@ -67,12 +103,12 @@ impl FittingRuns {
             .synchronous
             .iter()
             .map(|run| run.apart_us - run.mean_us);
-        let busy_share = median(self.deep.iter().map(|run| run.busy_share))?;
+        let keeps_busy = self.deep_times()?.keeps_cpu_busy();
         let apart = median(self.deep.iter().map(|run| run.apart_us))?;
         Some(EngineTimes {
             program: median(program)?.max(0.0),
             asynchronous: median(extra)?.max(0.0),
-            busy: (busy_share >= BUSY_SHARE).then_some(apart),
+            busy: keeps_busy.then_some(apart),
         })
     }
 }
@@ -117,7 +153,7 @@ pub(crate) fn fit_engine_work(machine: &mut Machine, runs: &FittingRuns) -> Resu
 }
 
 /// Whether the CPU that submits a request does all of its work.
-fn completes_on_the_submitting_cpu(machine: &Machine) -> bool {
+pub(crate) fn completes_on_the_submitting_cpu(machine: &Machine) -> bool {
     let completion = &machine.io_path.completion;
     let cpus: usize = machine.cluster.iter().map(|cluster| cluster.cpus).sum();
     completion.cpu.is_none() && completion.queues.is_none_or(|queues| queues >= cpus)
@@ -151,6 +187,7 @@ mod tests {
             mean_us,
             apart_us,
             busy_share: 0.2,
+            switches_per_request: 1.0,
         }
     }
 
@@ -165,6 +202,7 @@ mod tests {
                     mean_us: 32.0 * deep_us,
                     apart_us: deep_us,
                     busy_share,
+                    switches_per_request: 0.5,
                 };
                 3
             ],

@@ -1,12 +1,13 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, Figure, IoPath, Origin};
+use wakepath_hardware::machine::{DriveModel, DriveRest, Figure, IoPath, Origin};
 use wakepath_measure::Conditions;
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
-use wakepath_measure::wake::WakeMeasurement;
+use wakepath_measure::wake::{WakeMeasurement, WakePlan};
 use wakepath_system::System;
 use wakepath_system::capture::drives::set_completion_queues_from_disk;
+use wakepath_units::Nanoseconds;
 
 /// Makes the measured disk's drive the first of a captured machine, with the disk's queues; returns a note if none was captured for the disk.
 pub(crate) fn choose_measured_drive(
@@ -67,19 +68,10 @@ pub fn put_in_place(
     if let Some(wake) = wake {
         wake.apply_to(machine);
     }
-    let mut notes: Vec<String> = drive
-        .put_sleep_times_into(&mut machine.drive)
-        .iter()
-        .map(|entry| {
-            format!(
-                "the drive sleeps after {} to {} without requests, and wakes in {:.0} us; its description has no such state and the \
-                 model one rest, so simulations leave that out",
-                entry.awake_after,
-                entry.asleep_after,
-                entry.exit.ns / 1e3
-            )
-        })
-        .collect();
+    let slept = drive.put_sleep_times_into(&mut machine.drive);
+    let seen_by_wake_ups = wake.map_or_else(Vec::new, WakeMeasurement::drive_rests);
+    machine.drive.set_rests(join_rests(seen_by_wake_ups, slept));
+    let mut notes = Vec::new();
     match fit_request_work(machine, drive) {
         Ok(kcycles) => {
             machine.io_path.kcycles_per_io = kcycles;
@@ -95,6 +87,27 @@ pub fn put_in_place(
         drive.conditions.date
     );
     notes
+}
+
+/// Rests of both experiments, the shallowest first. Wake-ups are compared at equal states of the CPU, and short pauses are
+/// known from them alone where they show any rest.
+fn join_rests(seen_by_wake_ups: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<DriveRest> {
+    let mut rests = seen_by_wake_ups;
+    let longest = if rests.is_empty() {
+        Nanoseconds::ZERO
+    } else {
+        WakePlan::LONGEST_PAUSE
+    };
+    for rest in slept {
+        if rest.after_ms.millis_to_time() <= longest {
+            continue;
+        }
+        let lesser = rests.last().map_or(0.0, |before| before.exit_us.value);
+        if rest.exit_us.value > lesser {
+            rests.push(rest);
+        }
+    }
+    rests
 }
 
 /// The work was fitted to requests that each wake a task. At greater depths a woken task takes all complete requests.

@@ -8,6 +8,7 @@ mod engine_fit;
 mod error;
 mod figures;
 mod folder;
+mod host_queue_fit;
 mod identity;
 mod job_list;
 mod plan;
@@ -32,6 +33,7 @@ use wakepath_system::capture::machine::describe_machine;
 
 use self::engine_fit::{FittingRun, FittingRuns, fit_engine_work};
 use self::folder::{Folder, remove_leftovers};
+use self::host_queue_fit::fit_host_queue;
 use self::job_list::CalibrationJob;
 use self::plan::FITTING_SECONDS;
 
@@ -323,7 +325,8 @@ impl Calibration<'_> {
                     asynchronous: asynchronous.clone(),
                     deep: deep.clone(),
                 };
-                fit_engine_work(machine, &runs)
+                fit_engine_work(machine, &runs)?;
+                fit_host_queue(machine, &runs)
             }
             _ => Err("not all of the fitting jobs ran".to_owned()),
         }

@@ -85,6 +85,16 @@ impl Estimate {
         let measurement = conditions.describe_measurement(n, Some([low, high]), what);
         Figure::measured_here(value, measurement)
     }
+
+    /// As [`Self::figure_us`], in milliseconds.
+    pub fn figure_ms(self, n: u64, what: &str, conditions: &Conditions) -> Figure {
+        let thousandth = Self {
+            ns: self.ns / 1e3,
+            low: self.low / 1e3,
+            high: self.high / 1e3,
+        };
+        thousandth.figure_us(n, what, conditions)
+    }
 }
 
 /// How far the 95 % interval of a count reaches to each side, as of a Poisson process.

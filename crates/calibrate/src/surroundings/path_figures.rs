@@ -338,6 +338,7 @@ mod tests {
             mean_us: 80.0,
             apart_us,
             busy_share,
+            switches_per_request: 1.0,
         }
     }
 

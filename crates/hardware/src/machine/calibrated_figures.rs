@@ -1,6 +1,6 @@
 //! Measured figures of a calibration in a newer description of the same machine.
 
-use super::{DriveModel, Figure, Machine, Origin};
+use super::{DriveModel, DriveRest, Figure, Machine, Origin, StolenCpuTime};
 
 impl Machine {
     /// Takes the measured and fitted figures of an earlier calibration, which describes settings that may have changed since,
@@ -19,8 +19,21 @@ impl Machine {
         for state in &mut self.idle_state {
             let mut earlier = calibrated.idle_state.iter();
             if let Some(found) = earlier.find(|found| found.name == state.name) {
-                let key = format!("idle_state.{}.true_exit_us", state.name);
-                transfer.take(key, &mut state.true_exit_us, &found.true_exit_us);
+                for (name, to, from) in [
+                    ("true_exit_us", &mut state.true_exit_us, &found.true_exit_us),
+                    (
+                        "deeper_after_us",
+                        &mut state.deeper_after_us,
+                        &found.deeper_after_us,
+                    ),
+                    (
+                        "deeper_exit_us",
+                        &mut state.deeper_exit_us,
+                        &found.deeper_exit_us,
+                    ),
+                ] {
+                    transfer.take(format!("idle_state.{}.{name}", state.name), to, from);
+                }
             }
         }
         let (path, earlier) = (&mut self.io_path, &calibrated.io_path);
@@ -40,9 +53,50 @@ impl Machine {
                 &mut path.asynchronous_kcycles,
                 &earlier.asynchronous_kcycles,
             ),
+            (
+                "submission_share",
+                &mut path.submission_share,
+                &earlier.submission_share,
+            ),
+            (
+                "deactivation_share",
+                &mut path.deactivation_share,
+                &earlier.deactivation_share,
+            ),
+            (
+                "doorbell_share",
+                &mut path.doorbell_share,
+                &earlier.doorbell_share,
+            ),
+            (
+                "interrupt_share",
+                &mut path.interrupt_share,
+                &earlier.interrupt_share,
+            ),
+            (
+                "reactivation_share",
+                &mut path.reactivation_share,
+                &earlier.reactivation_share,
+            ),
+            (
+                "resume_share",
+                &mut path.resume_share,
+                &earlier.resume_share,
+            ),
+            (
+                "switch_share",
+                &mut path.switch_share,
+                &earlier.switch_share,
+            ),
+            (
+                "completion.when_empty",
+                &mut path.completion.when_empty,
+                &earlier.completion.when_empty,
+            ),
         ] {
             transfer.take(format!("io_path.{name}"), to, from);
         }
+        transfer.take_stolen_time(&mut self.stolen, calibrated.stolen.as_ref());
         if self.make_drive_of_controller_first(calibrated.drive.device.as_deref()) {
             take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
         }
@@ -61,15 +115,36 @@ struct FigureTransfer<S> {
 impl<S: Fn(&str) -> bool> FigureTransfer<S> {
     /// Replaces a figure by the calibration's, if that one was found on the machine and is not stale.
     fn take(&mut self, key: String, to: &mut Figure, from: &Figure) {
-        // Models of drives have figures that were fitted to publications, and not to this machine.
+        // Models of drives have figures that were fitted to publications, and those are the same in both machines.
         let is_found = match from.origin {
             Origin::Measured(_) => true,
-            Origin::Fitted(_) => key.starts_with("io_path."),
+            Origin::Fitted(_) => key.starts_with("io_path.") || to != from,
             _ => false,
         };
         if is_found && !(self.is_stale)(&key) {
             to.clone_from(from);
             self.taken.push(key);
+        }
+    }
+
+    /// Replaces deeper rests by the calibration's, all or none.
+    fn take_deeper_rests(&mut self, to: &mut Vec<DriveRest>, from: &[DriveRest]) {
+        let keys = (0..from.len()).flat_map(|index| {
+            ["after_ms", "exit_us"].map(|name| format!("drive.deeper_rest.{index}.{name}"))
+        });
+        let keys: Vec<String> = keys.collect();
+        if !keys.is_empty() && !keys.iter().any(|key| (self.is_stale)(key)) {
+            *to = from.to_vec();
+            self.taken.extend(keys);
+        }
+    }
+
+    /// Takes over how often and how long a host keeps CPUs waiting, if the calibration has measured that.
+    fn take_stolen_time(&mut self, to: &mut Option<StolenCpuTime>, from: Option<&StolenCpuTime>) {
+        let keys = ["stolen.per_s", "stolen.mean_us"];
+        if from.is_some() && !keys.iter().any(|key| (self.is_stale)(key)) {
+            *to = from.cloned();
+            self.taken.extend(keys.map(str::to_owned));
         }
     }
 }
@@ -86,6 +161,7 @@ fn take_drive_figures<S: Fn(&str) -> bool>(
         transfer.take(format!("drive.{name}"), own, measured);
     }
     to.drop_tails_that_do_not_fit();
+    transfer.take_deeper_rests(&mut to.deeper_rests, &from.deeper_rests);
     let (Some(own), Some(measured)) = (&mut to.power, &from.power) else {
         return;
     };
@@ -141,10 +217,23 @@ mod tests {
         let power = machine.drive.power.as_mut().unwrap();
         power.states.last_mut().unwrap().exit_us = measured(4321.0);
         machine.idle_state.last_mut().unwrap().true_exit_us = measured(77.0);
-        machine.io_path.kcycles_per_io = Figure {
-            value: 21.0,
+        let fit = |value: f64| Figure {
+            value,
             origin: Origin::Fitted("test".to_owned()),
         };
+        machine.io_path.kcycles_per_io = fit(21.0);
+        machine.io_path.completion.when_empty = fit(1.0);
+        machine
+            .drive
+            .set_rests([[0.0, 14.0], [2.0, 50.0]].map(|[after, exit]| DriveRest {
+                after_ms: fit(after),
+                exit_us: fit(exit),
+            }));
+        machine.stolen = Some(StolenCpuTime {
+            per_s: measured(40.0),
+            mean_us: measured(100.0),
+            source: "test".to_owned(),
+        });
         machine
     }
 
@@ -171,7 +260,11 @@ mod tests {
         for key in [
             &format!("idle_state.{deepest}.true_exit_us"),
             "io_path.kcycles_per_io",
+            "io_path.completion.when_empty",
             "drive.read_service_us",
+            "drive.rest_exit_us",
+            "drive.deeper_rest.0.exit_us",
+            "stolen.mean_us",
             &sleep,
         ] {
             assert!(taken.iter().any(|taken| taken == key), "{key}: {taken:?}");

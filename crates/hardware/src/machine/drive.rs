@@ -99,6 +99,10 @@ pub struct DriveModel {
     #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub rest_exit_us: Figure,
+    /// Deeper rests, of drives with or without power states. Each begins later than the rests before and delays more.
+    #[schemars(rename = "deeper_rest")]
+    #[serde(default, rename = "deeper_rest", skip_serializing_if = "Vec::is_empty")]
+    pub deeper_rests: Vec<DriveRest>,
     /// Source of the table's plain figures.
     pub source: String,
     /// Buffer that writes end in. Absent: the media keep up with any rate.
@@ -195,6 +199,18 @@ fn deserialize_complete_or_declared_power<'de, D: Deserializer<'de>>(
         )));
     }
     Ok(Some(power))
+}
+
+/// A rest of a drive, or of what lies between drive and kernel, such as a virtual machine's host.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveRest {
+    /// Idle time before the rest.
+    #[schemars(extend("unit" = "ms"))]
+    pub after_ms: Figure,
+    /// Delay for the first request after the rest, in place of a lesser rest's.
+    #[schemars(extend("unit" = "us"))]
+    pub exit_us: Figure,
 }
 
 /// A buffer in front of the media.
@@ -468,6 +484,7 @@ impl DriveModel {
             read_ahead_kb: Figure::default(),
             rest_after_ms: Figure::default(),
             rest_exit_us: Figure::default(),
+            deeper_rests: Vec::new(),
             source: String::new(),
             buffer: Some(WriteBuffer {
                 kib: Figure::assumed(8192.0, "typical client drive without DRAM"),
@@ -481,6 +498,30 @@ impl DriveModel {
             in_force: None,
             note: None,
         }
+    }
+
+    /// Rests, the shallowest first: idle time in ms before each, and the next request's delay in us.
+    pub fn rests(&self) -> impl Iterator<Item = [&Figure; 2]> {
+        let first = match &self.power {
+            Some(power) => [&power.rest_after_ms, &power.rest_exit_us],
+            None => [&self.rest_after_ms, &self.rest_exit_us],
+        };
+        let deeper = self.deeper_rests.iter();
+        std::iter::once(first)
+            .filter(|[after_ms, _]| after_ms.is_given())
+            .chain(deeper.map(|rest| [&rest.after_ms, &rest.exit_us]))
+    }
+
+    /// Replaces all rests, if there are any new ones; the shallowest first.
+    pub fn set_rests(&mut self, rests: impl IntoIterator<Item = DriveRest>) {
+        let mut rests = rests.into_iter();
+        let Some(first) = rests.next() else { return };
+        let place = match &mut self.power {
+            Some(power) => (&mut power.rest_after_ms, &mut power.rest_exit_us),
+            None => (&mut self.rest_after_ms, &mut self.rest_exit_us),
+        };
+        (*place.0, *place.1) = (first.after_ms, first.exit_us);
+        self.deeper_rests = rests.collect();
     }
 
     /// Takes over the published or typical speeds that are given.

@@ -179,8 +179,8 @@ fn visit_figures_of_table(
                     let Value::Table(below) = item else { continue };
                     let instance = match below.get("name").and_then(Value::as_str) {
                         Some(own) => format!("{name}.{own}"),
-                        // Power states of a drive are told apart by their numbers.
-                        None => format!("PS{index}"),
+                        None if name == "states" => format!("PS{index}"),
+                        None => format!("{name}.{index}"),
                     };
                     let place = place.place_of_table_below(name, &instance, below);
                     visit_figures_of_table(below, &place, visit);

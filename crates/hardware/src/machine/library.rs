@@ -445,6 +445,16 @@ mod tests {
             ),
             (
                 "[drive]\n",
+                "[drive]\ndeeper_rest = [{ after_ms = 50, exit_us = 100 }]\n",
+                "drive.deeper_rest",
+            ),
+            (
+                "[drive]\n",
+                "[drive]\nrest_after_ms = 1\nrest_exit_us = 40\ndeeper_rest = [{ after_ms = 50, exit_us = 30 }]\n",
+                "drive.deeper_rest",
+            ),
+            (
+                "[drive]\n",
                 "[drive]\nflash = { program_us = 450, read_mb_per_s = 100 }\n",
                 "drive.flash",
             ),

@@ -59,8 +59,8 @@ pub use cluster::{Cluster, Opp, TurboLimit};
 pub use cppc::Cppc;
 pub use description::Machine;
 pub use drive::{
-    DriveBackground, DriveInForce, DriveModel, DrivePower, Flash, Transition, TruePowerState,
-    WriteBuffer,
+    DriveBackground, DriveInForce, DriveModel, DrivePower, DriveRest, Flash, Transition,
+    TruePowerState, WriteBuffer,
 };
 pub use emulator::Emulator;
 pub use error::MachineError;

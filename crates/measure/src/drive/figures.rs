@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_hardware::machine::{DriveModel, Figure, Origin, SLOW_REQUEST_IN};
+use wakepath_hardware::machine::{DriveModel, DriveRest, Figure, Origin, SLOW_REQUEST_IN};
 
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
@@ -236,11 +236,11 @@ impl DriveMeasurement {
         found.map(|sleep| sleep.state)
     }
 
-    /// Puts measured exit times into a drive's power states, and a first sleep that the drive does not declare into its
-    /// rest. Returns sleep states that have no place in the model.
-    pub fn put_sleep_times_into(&self, drive: &mut DriveModel) -> Vec<SleepEntry> {
-        let mut homeless = Vec::new();
-        for (index, (entry, state, exit)) in self.sleep_exits().into_iter().enumerate() {
+    /// Puts measured exit times into a drive's power states. Returns sleep that the drive does not declare as rests, the
+    /// shallowest first.
+    pub fn put_sleep_times_into(&self, drive: &mut DriveModel) -> Vec<DriveRest> {
+        let mut rests = Vec::new();
+        for (entry, state, exit) in self.sleep_exits() {
             let states = drive.power.as_mut().map(|power| &mut power.states);
             let own_state = states
                 .zip(state)
@@ -249,18 +249,12 @@ impl DriveMeasurement {
                 own_state.exit_us = exit;
                 continue;
             }
-            if index > 0 {
-                homeless.push(*entry);
-                continue;
-            }
-            let (after, wait) = match &mut drive.power {
-                Some(power) => (&mut power.rest_after_ms, &mut power.rest_exit_us),
-                None => (&mut drive.rest_after_ms, &mut drive.rest_exit_us),
-            };
-            *after = self.rest_figure(entry);
-            *wait = exit;
+            rests.push(DriveRest {
+                after_ms: self.rest_figure(entry),
+                exit_us: exit,
+            });
         }
-        homeless
+        rests
     }
 
     /// When a rest begins, in ms: the middle between a pause without and one with it.
@@ -423,10 +417,12 @@ mod tests {
         let measurement = measurement(sleep);
         let mut drive = DriveModel::find("sn530").unwrap();
         drive.power = None;
-        let homeless = measurement.put_sleep_times_into(&mut drive);
+        let rests = measurement.put_sleep_times_into(&mut drive);
+        drive.set_rests(rests);
         assert!((10.0..100.0).contains(&drive.rest_after_ms.value));
         assert!((drive.rest_exit_us.value - 400.0).abs() < 1e-6);
-        // The model has one rest.
-        assert_eq!(homeless.len(), 1, "{homeless:?}");
+        let deeper = &drive.deeper_rests[0];
+        assert!((1_000.0..3_000.0).contains(&deeper.after_ms.value));
+        assert!((deeper.exit_us.value - 8_900.0).abs() < 1e-6);
     }
 }

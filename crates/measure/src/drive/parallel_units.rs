@@ -8,8 +8,9 @@ use super::service::ServiceTime;
 const CPU_LIMITED: f64 = 85.0;
 /// Requests that spend this many times as long outside the block layer as single ones wait for CPUs, and not for the drive.
 const WAITING_FOR_CPUS: f64 = 3.0;
-/// Throughput growing by this factor at the largest depth has not reached the limit.
-const GROWING: f64 = 1.1;
+/// Throughput that grows by this factor when the depth is doubled has not reached the limit. Random reads that reach two
+/// thirds of the limit at half the depth grow by less.
+const GROWING: f64 = 1.4;
 
 /// Requests that a drive serves side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -99,9 +99,11 @@ impl DriveSleep {
             let [before, after] = pair else { continue };
             let median = after.latency.median;
             let needed = (base.ns * JUMP_FACTOR).max(base.ns + LEAST_JUMP);
-            let stays = self.gaps[index + 1..]
-                .iter()
-                .all(|row| row.latency.p10.0 as f64 > needed);
+            // A pause that others kept disturbing left few reads.
+            let stays = after.latency.n >= FEWEST_READS as u64
+                && self.gaps[index + 1..]
+                    .iter()
+                    .all(|row| row.latency.p10.0 as f64 > needed);
             if stays {
                 let entry = SleepEntry {
                     awake_after: before.gap,

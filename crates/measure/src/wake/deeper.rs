@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
-use super::bands::{GROWS, LEAST_GROWTH_NS, WakeSample};
+use super::bands::{LEAST_GROWTH_NS, WakeSample};
 use super::tally::FEWEST_COUNTED;
 use crate::summary::{Estimate, LatencySummary};
 
@@ -36,10 +36,12 @@ impl DeeperSleep {
 }
 
 /// Finds the pause at which wake-ups from a state become slower in one step, and the exits on both sides: medians less those
-/// of the reference state after equal pauses. `None`: they do not, by more than their intervals.
+/// of the reference state after equal pauses. `None`: they do not, by more than their intervals and the least growth,
+/// a share of the shorter exit.
 pub(super) fn find_deeper_sleep(
     own: &[WakeSample],
     reference: &[WakeSample],
+    least_growth: f64,
 ) -> Option<DeeperSleep> {
     let mut sorted = own.to_vec();
     sorted.sort_by_key(|sample| sample.gap);
@@ -63,7 +65,7 @@ pub(super) fn find_deeper_sleep(
     });
     let (exit_before, exit) = before.zip(exit)?;
     let growth = exit.minus(exit_before);
-    let grows = growth.ns > (exit_before.ns * (GROWS - 1.0)).max(LEAST_GROWTH_NS);
+    let grows = growth.ns > (exit_before.ns * least_growth).max(LEAST_GROWTH_NS);
     (grows && growth.low > 0.0).then_some(DeeperSleep {
         after,
         not_after,
@@ -112,7 +114,7 @@ mod tests {
             let exit = if gap < 1_500_000 { 8_000 } else { 50_000 };
             2_000 + gap / 1_000 + exit
         });
-        let found = find_deeper_sleep(&own, &awake).unwrap();
+        let found = find_deeper_sleep(&own, &awake, 0.3).unwrap();
         assert!(
             found.not_after < Nanoseconds(1_500_000) && found.after >= Nanoseconds(1_500_000),
             "{found:?}"
@@ -125,10 +127,10 @@ mod tests {
     fn what_grows_awake_as_well_is_no_sleep() {
         let growing = samples(|gap| 5_000 + gap / 100);
         let behind = samples(|gap| 13_000 + gap / 100);
-        assert_eq!(find_deeper_sleep(&behind, &growing), None);
+        assert_eq!(find_deeper_sleep(&behind, &growing, 0.3), None);
         let constant = samples(|_| 5_000);
-        assert_eq!(find_deeper_sleep(&constant, &constant), None);
-        assert_eq!(find_deeper_sleep(&constant[..30], &constant), None);
-        assert_eq!(find_deeper_sleep(&[], &[]), None);
+        assert_eq!(find_deeper_sleep(&constant, &constant, 0.3), None);
+        assert_eq!(find_deeper_sleep(&constant[..30], &constant, 0.3), None);
+        assert_eq!(find_deeper_sleep(&[], &[], 0.3), None);
     }
 }

@@ -17,6 +17,7 @@ mod beside;
 mod clocks;
 mod counters;
 mod deeper;
+mod drive_rests;
 mod entry;
 mod figures;
 mod plan;
@@ -38,11 +39,12 @@ use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
 use self::at_rest::describe_shares;
-use self::bands::{WakeSample, describe_growth, split_by_gap};
+use self::bands::{GROWS, WakeSample, describe_growth, split_by_gap};
 use self::beside::{find_entry_costs, find_package_wakes};
 use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::deeper::find_deeper_sleep;
+use self::drive_rests::find_slower_reads_by_cpu;
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
 use crate::background::parse_ipi_count;
@@ -56,6 +58,7 @@ pub use self::at_rest::{PackageWake, ReachedDepth};
 pub use self::bands::GapBand;
 pub use self::beside::EntryCost;
 pub use self::deeper::DeeperSleep;
+pub use self::drive_rests::SlowerReads;
 pub use self::entry::{EntryTime, WokenWithinEntry};
 pub(crate) use self::plan::{ClockLimits, choose_governor, find_limits, state_key};
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
@@ -127,6 +130,8 @@ pub struct WakeMeasurement {
     pub wakes: Vec<WakeLatency>,
     /// Costs of entries, by CPU and state; empty where states cannot be forced.
     pub entries: Vec<EntryCost>,
+    /// Pauses from which on reads take longer, whatever the CPU does; empty without wake-ups by drive and task.
+    pub slower_reads: Vec<SlowerReads>,
     /// What the sleep of packages costs, by measured CPU; empty where states cannot be forced.
     pub packages: Vec<PackageWake>,
     /// Measurements at other clocks, which give no figure; empty for a single clock.
@@ -475,12 +480,13 @@ impl WakeMeasurement {
                 let shortest = plan.gaps(step)[0];
                 let reference = settled[position].1;
                 wake.set_exit(&wakes[position], reference.latencies_after(shortest));
-                wake.deeper = find_deeper_sleep(&tally.samples, &reference.samples);
+                wake.deeper = find_deeper_sleep(&tally.samples, &reference.samples, GROWS - 1.0);
             }
             wakes.push(wake);
         }
         let entries = find_entry_costs(plan, tallies);
         let packages = find_package_wakes(plan, tallies);
+        let slower_reads = find_slower_reads_by_cpu(plan, &settled);
         let mut notes: Vec<String> = conditions.note_on_load().into_iter().collect();
         if plan.forced {
             notes.push(describe_verification(&wakes));
@@ -491,12 +497,14 @@ impl WakeMeasurement {
             );
         }
         notes.extend(packages.iter().filter_map(PackageWake::describe));
+        notes.extend(slower_reads.iter().map(SlowerReads::describe));
         Self {
             conditions,
             held_khz: plan.clocks.iter().map(|limits| limits.khz).collect(),
             forced: plan.forced,
             wakes,
             entries,
+            slower_reads,
             packages,
             at_other_clocks: Vec::new(),
             complete,

@@ -84,13 +84,11 @@ pub(crate) struct WakeStep {
 }
 
 /// Rounds in which all steps are repeated, so that a drift meets all states alike.
-pub(crate) const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 10;
 /// Time of a step in a round.
 const STEP_TIME: Duration = Duration::from_millis(700);
 /// Shortest time of a step in a round.
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
-/// Longest pause, unless the target residency asks for more.
-const LONGEST_GAP: Nanoseconds = Nanoseconds::from_millis(10);
 /// The shortest pause: entering a state takes time.
 const SHORTEST_GAP: Nanoseconds = Nanoseconds::from_micros(30);
 /// The shortest pause before a wake-up that may come within the entry.
@@ -120,6 +118,9 @@ pub struct WakePlan {
 }
 
 impl WakePlan {
+    /// Longest pause before a wake-up, unless a target residency asks for more.
+    pub const LONGEST_PAUSE: Nanoseconds = Nanoseconds::from_millis(10);
+
     /// Plans the experiment. `forced`: one state at a time, which needs root. `time`: how long all steps take together.
     ///
     /// # Errors
@@ -352,7 +353,7 @@ impl WakePlan {
         match step.moment {
             WakeMoment::Settled => {
                 let shortest = settled.max(SHORTEST_GAP);
-                [shortest, LONGEST_GAP.max(twice(shortest))]
+                [shortest, Self::LONGEST_PAUSE.max(twice(shortest))]
             }
             WakeMoment::Entering => {
                 let exit = state.map_or(0, |state| state.latency_us);

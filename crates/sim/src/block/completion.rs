@@ -14,6 +14,10 @@ pub(crate) struct CompletionSetup {
     /// Share of completion interrupts that arrive at the queue's own CPU; absent: all.
     pub(super) same_cpu_share: Option<f64>,
     pub(super) coalescing: Option<Coalescing>,
+    /// Whether a queue interrupts only once the drive has ended all of its requests.
+    pub(super) when_empty: bool,
+    /// Whether the requests that a drive has from each queue are counted.
+    pub(super) counts_unended: bool,
     /// By CPU, whether completion interrupts avoid the CPU if possible (`managed_irq`); empty if none does.
     kept_free: Vec<bool>,
 }
@@ -46,6 +50,9 @@ impl CompletionSetup {
                 threshold: figures.coalesce.value as usize,
                 time: figures.coalesce_us.micros_to_time().0,
             }),
+            when_empty: figures.when_empty.value > 0.0,
+            counts_unended: figures.when_empty.value > 0.0
+                || machine.io_path.doorbell_share.value > 0.0,
         }
     }
 
@@ -54,11 +61,12 @@ impl CompletionSetup {
         drives * self.queues
     }
 
-    /// Number of queues that coalesce completions, over all drives; 0 without coalescing.
-    pub(crate) fn coalescing_queue_count(&self, drives: usize) -> usize {
-        match self.coalescing {
-            Some(_) => self.queue_count(drives),
-            None => 0,
+    /// Number of queues that keep completions back, over all drives; 0 if none does.
+    pub(crate) fn collecting_queue_count(&self, drives: usize) -> usize {
+        if self.when_empty || self.coalescing.is_some() {
+            self.queue_count(drives)
+        } else {
+            0
         }
     }
 
@@ -115,6 +123,8 @@ mod tests {
             fixed: None,
             same_cpu_share: None,
             coalescing: None,
+            when_empty: false,
+            counts_unended: false,
             kept_free: Vec::new(),
         }
     }

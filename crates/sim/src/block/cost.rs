@@ -11,6 +11,8 @@ pub(crate) const BLOCK: u64 = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoCost {
     submission: Cycles,
+    /// Part of the submission that tells a drive of a request.
+    doorbell: Cycles,
     /// Submission work for each KiB of a request beyond [`BLOCK`].
     per_kib: Cycles,
     interrupt: Cycles,
@@ -43,6 +45,7 @@ impl IoCost {
         let deactivation = part(&path.deactivation_share).min(submission);
         Self {
             submission: submission - deactivation,
+            doorbell: part(&path.doorbell_share).min(submission - deactivation),
             per_kib: path.kcycles_per_kib.kilocycles_to_cycles(),
             interrupt,
             resume,
@@ -70,6 +73,12 @@ impl IoCost {
     #[inline]
     pub(crate) fn submission_work(&self, bytes: u64) -> Cycles {
         self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
+    }
+
+    /// Part of the submission's work that a drive with other requests saves; 0 on most machines.
+    #[inline]
+    pub(crate) fn doorbell_work(&self) -> Cycles {
+        self.doorbell
     }
 
     /// Work in the completion interrupt; less if no task has to be woken.

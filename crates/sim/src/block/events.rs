@@ -110,6 +110,7 @@ impl<O: Observer> Engine<'_, O> {
             return self.queue_flush(drive, id);
         }
         self.choose_completion_cpu(drive, id);
+        self.count_as_unended(id);
         let (now, volume) = (self.context.now(), &self.setup.volume);
         let request = &mut self.requests[id];
         let (taker, random) = (&mut self.drives[drive], self.context.random_streams());
@@ -205,13 +206,56 @@ impl<O: Observer> Engine<'_, O> {
                 self.count_served_piece(other);
             }
         }
+        let is_queue_empty = self.end_count_as_unended(id);
         if self.requests[id].polled {
             return Notice::Polled;
         }
         match self.setup.completion.coalescing {
             Some(coalescing) => self.hold_back_for_coalescing(id, coalescing),
+            None if self.setup.completion.when_empty => self.hold_back_until(is_queue_empty, id),
             None => Notice::Now,
         }
+    }
+
+    /// Counts a request that a drive now has.
+    #[inline(always)]
+    pub(super) fn count_as_unended(&mut self, id: RequestId) {
+        if self.setup.completion.counts_unended {
+            let queue = self.number_of_request_queue(id);
+            self.requests.unended[queue] += 1;
+        }
+    }
+
+    /// Counts a request that a drive has ended. Returns whether the drive has no more from the queue, as far as they are counted.
+    #[inline(always)]
+    fn end_count_as_unended(&mut self, id: RequestId) -> bool {
+        if !self.setup.completion.counts_unended {
+            return true;
+        }
+        let queue = self.number_of_request_queue(id);
+        self.requests.unended[queue] -= 1;
+        self.requests.unended[queue] == 0
+    }
+
+    /// Keeps a completion back until a drive has ended all requests of the queue.
+    #[inline(never)]
+    fn hold_back_until(&mut self, is_queue_empty: bool, id: RequestId) -> Notice {
+        let queue = self.number_of_request_queue(id);
+        self.requests.collected[queue].push(id);
+        if is_queue_empty {
+            Notice::Collected(queue)
+        } else {
+            Notice::Later
+        }
+    }
+
+    /// Whether each drive has requests of the queue that a CPU submits to, so that no drive has to be told of another.
+    pub(crate) fn drives_need_no_doorbell(&self, cpu: CpuId) -> bool {
+        let mut drives = 0..self.drives.len();
+        let completion = &self.setup.completion;
+        drives.all(|drive| {
+            self.requests.unended[completion.queue_number_across_drives(drive, cpu)] > 0
+        })
     }
 
     /// Counts a request, or a piece, that a drive has finished.

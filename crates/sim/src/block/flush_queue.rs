@@ -26,7 +26,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Number of the queue that a request was submitted to, over all drives.
-    fn number_of_request_queue(&self, id: RequestId) -> usize {
+    pub(super) fn number_of_request_queue(&self, id: RequestId) -> usize {
         let request = &self.requests[id];
         let completion = &self.setup.completion;
         completion.queue_number_across_drives(request.drive, request.issued_on)
@@ -47,6 +47,7 @@ impl<O: Observer> Engine<'_, O> {
         self.requests.flush_queues[queue].running = running;
         self.requests.flush_queues[queue].parts_before = parts_before;
         self.choose_completion_cpu(drive, first);
+        self.count_as_unended(first);
         let (volume, taker) = (&self.setup.volume, &mut self.drives[drive]);
         let done = self.requests[first]
             .attribute_drive_time(|parts| volume.give_flush_to_drive(taker, now, parts));

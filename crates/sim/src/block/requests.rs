@@ -11,8 +11,10 @@ use crate::core::parts::Parts;
 pub(crate) struct Requests {
     all: Vec<Request>,
     free: Vec<RequestId>,
-    /// Finished requests held back by coalescing, by queue; empty without coalescing.
+    /// Finished requests held back, by queue; empty if no queue holds any back.
     pub(super) collected: Vec<Vec<RequestId>>,
+    /// Requests that a drive has and has not ended, by queue.
+    pub(super) unended: Vec<u32>,
     /// Flushes by queue.
     pub(super) flush_queues: Vec<FlushQueue>,
 }
@@ -29,12 +31,13 @@ pub(super) struct FlushQueue {
 }
 
 impl Requests {
-    /// No requests yet, and `queues` queues, of which `coalescing` coalesce completions.
-    pub(crate) fn new(queues: usize, coalescing: usize) -> Self {
+    /// No requests yet, and `queues` queues, of which `collecting` hold completions back.
+    pub(crate) fn new(queues: usize, collecting: usize) -> Self {
         Self {
             all: Vec::new(),
             free: Vec::new(),
-            collected: vec![Vec::new(); coalescing],
+            collected: vec![Vec::new(); collecting],
+            unended: vec![0; queues],
             flush_queues: vec![FlushQueue::default(); queues],
         }
     }

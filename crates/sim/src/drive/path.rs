@@ -22,6 +22,15 @@ pub(crate) struct Work {
     pub(super) power: Microwatts,
 }
 
+/// A rest within the operational state, times in ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    /// Idle time before the rest.
+    pub(super) after: u64,
+    /// Wait of the next request.
+    pub(super) exit: u64,
+}
+
 /// A leg of an idle drive's way down: in a power state, or entering one.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
@@ -55,8 +64,8 @@ pub(crate) struct IdlePath {
     states: Vec<State>,
     legs: Vec<Leg>,
     work: Option<Work>,
-    /// Idle time in ns until the drive rests within its operational state, and the wait of the next request then.
-    rest: (u64, u64),
+    /// The shallowest rest first.
+    rests: Vec<Rest>,
 }
 
 impl IdlePath {
@@ -67,7 +76,7 @@ impl IdlePath {
         table: Option<&ApstTable>,
         transition: Microwatts,
         work: Option<Work>,
-        rest: (u64, u64),
+        rests: Vec<Rest>,
     ) -> Self {
         let mut now = 0_u64;
         let mut state = 0;
@@ -106,7 +115,7 @@ impl IdlePath {
             states,
             legs,
             work,
-            rest,
+            rests,
         }
     }
 
@@ -146,7 +155,7 @@ impl IdlePath {
     pub(crate) fn wake_after(&self, idle_ns: u64) -> Wake {
         let index = self.leg_index_after(idle_ns);
         let leg = self.legs[index];
-        let (rest_after, rest) = self.rest;
+        let rested = self.rests.iter().rfind(|rest| idle_ns > rest.after);
         let entry_left = match leg.place {
             Place::Transition => self
                 .legs
@@ -165,11 +174,7 @@ impl IdlePath {
             exit,
             state: leg.state,
             // The link comes back from rest while the drive leaves its power state.
-            rest: if idle_ns > rest_after {
-                rest.saturating_sub(entry_left + exit)
-            } else {
-                0
-            },
+            rest: rested.map_or(0, |rest| rest.exit.saturating_sub(entry_left + exit)),
         }
     }
 

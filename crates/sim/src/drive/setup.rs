@@ -5,7 +5,7 @@ use wakepath_policies::apst::{self, ApstSettings};
 use wakepath_units::Microwatts;
 
 use super::buffer::{BufferSetup, FlashSetup};
-use super::path::{IdlePath, State, Work};
+use super::path::{IdlePath, Rest, State, Work};
 
 /// KiB that a drive's service time, and one write to its media, hold for.
 const BLOCK_KIB: f64 = 4.0;
@@ -55,15 +55,25 @@ impl DriveSetup {
                 }
             }),
             power: match &model.power {
-                Some(power) => Some(PowerSetup::new(power, settings)),
-                None => PowerSetup::from_rest_alone(model),
+                Some(power) => Some(PowerSetup::new(power, compile_rests(model), settings)),
+                None => PowerSetup::from_rests_alone(compile_rests(model)),
             },
         }
     }
 }
 
+fn compile_rests(model: &DriveModel) -> Vec<Rest> {
+    let rests = model.rests();
+    rests
+        .map(|[after_ms, exit_us]| Rest {
+            after: after_ms.millis_to_time().0,
+            exit: exit_us.micros_to_time().0,
+        })
+        .collect()
+}
+
 impl PowerSetup {
-    fn new(power: &DrivePower, settings: Option<&ApstSettings>) -> Self {
+    fn new(power: &DrivePower, rests: Vec<Rest>, settings: Option<&ApstSettings>) -> Self {
         let declared = &power.declared;
         let idle = power.idle_w.watts_to_power();
         let states = power
@@ -95,14 +105,10 @@ impl PowerSetup {
                 power: b.power_w.watts_to_power(),
             }
         });
-        let rest = (
-            power.rest_after_ms.millis_to_time().0,
-            power.rest_exit_us.micros_to_time().0,
-        );
         let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
         let transition = power.transition_power_or_half_way();
         Self {
-            path: IdlePath::new(states, table, transition, work, rest),
+            path: IdlePath::new(states, table, transition, work, rests),
             transition,
             active: power.active_w.watts_to_power(),
             idle,
@@ -111,11 +117,7 @@ impl PowerSetup {
     }
 
     /// A drive that rests, and of which nothing else is known; `None` if it never rests.
-    fn from_rest_alone(model: &DriveModel) -> Option<Self> {
-        let rest = (
-            model.rest_after_ms.millis_to_time().0,
-            model.rest_exit_us.micros_to_time().0,
-        );
+    fn from_rests_alone(rests: Vec<Rest>) -> Option<Self> {
         let unknown = Microwatts(0);
         let only_state = State {
             entry: 0,
@@ -123,8 +125,8 @@ impl PowerSetup {
             power: unknown,
             non_operational: false,
         };
-        model.rest_after_ms.is_given().then(|| Self {
-            path: IdlePath::new(vec![only_state], None, unknown, None, rest),
+        (!rests.is_empty()).then(|| Self {
+            path: IdlePath::new(vec![only_state], None, unknown, None, rests),
             transition: unknown,
             active: unknown,
             idle: unknown,

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use wakepath_hardware::drive::{DriveLibrary, MAX_POWER_STATES};
-use wakepath_hardware::machine::{DriveModel, Figure};
+use wakepath_hardware::machine::{DriveModel, DriveRest, Figure};
 use wakepath_policies::apst::{ApstRule, ApstSettings, ApstTable};
 use wakepath_units::Microwatts;
 
 use super::buffer::{BufferSetup, FlashSetup};
-use super::path::{IdlePath, State, Work};
+use super::path::{IdlePath, Rest, State, Work};
 use super::volume::VolumeSetup;
 use super::*;
 use crate::core::parts::Parts;
@@ -65,6 +65,10 @@ fn a_drive_without_power_states_may_rest() {
     (model.power, model.buffer) = (None, None);
     model.rest_after_ms = Figure::assumed(50.0, "test");
     model.rest_exit_us = Figure::assumed(400.0, "test");
+    model.deeper_rests = vec![DriveRest {
+        after_ms: Figure::assumed(200.0, "test"),
+        exit_us: Figure::assumed(5_000.0, "test"),
+    }];
     let mut drive = Drive::new(&DriveSetup::new(&model, None));
     let mut wait = |now| {
         let read = Demand::small(Direction::Read, 1000);
@@ -73,8 +77,9 @@ fn a_drive_without_power_states_may_rest() {
     assert_eq!(wait(0), 0);
     assert_eq!(wait(50 * MS), 0);
     assert_eq!(wait(101 * MS), 400_000);
-    assert_eq!(drive.power_state_and_next_change(200 * MS), None);
-    assert_eq!(drive.into_totals_at(200 * MS), None);
+    assert_eq!(wait(400 * MS), 5_000_000);
+    assert_eq!(drive.power_state_and_next_change(500 * MS), None);
+    assert_eq!(drive.into_totals_at(500 * MS), None);
 }
 
 #[test]
@@ -284,12 +289,13 @@ prop_compose! {
         buffer in prop::option::of((1..2 * MS, 1..20_u64)),
         flash in prop::option::of((1..2 * MS, 1..2 * MS, 0..MS)),
         work in prop::option::of((0..300 * MS, 0..300 * MS, 0..1_000_000_u64)),
-        rest in (0..5 * MS, 0..3 * MS),
+        rests in prop::collection::btree_map(0..5 * MS, 0..3 * MS, 0..3),
         (active, idle, transition) in (0..9_000_000_u64, 0..1_000_000_u64, 0..9_000_000_u64),
     ) -> DriveSetup {
         let idle = Microwatts(idle);
         states[0].power = idle;
         states[0].non_operational = false;
+        let rests = rests.into_iter();
         let work = work.map(|(from, length, power)| Work {
             from,
             until: from + length,
@@ -308,7 +314,8 @@ prop_compose! {
                 }),
             }),
             power: Some(PowerSetup {
-                path: IdlePath::new(states, table.as_ref(), Microwatts(transition), work, rest),
+                path: IdlePath::new(states, table.as_ref(), Microwatts(transition), work,
+                    rests.map(|(after, exit)| Rest { after, exit }).collect()),
                 active: Microwatts(active),
                 idle,
                 transition: Microwatts(transition),

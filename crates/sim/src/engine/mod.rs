@@ -72,13 +72,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         observer: &'a mut O,
     ) -> Self {
         let queues = setup.completion.queue_count(drives.len());
-        let coalescing = setup.completion.coalescing_queue_count(drives.len());
+        let collecting = setup.completion.collecting_queue_count(drives.len());
         // A drive has no own events unless an observer watches its power state.
         let watched_drives = if O::WATCHES { drives.len() } else { 0 };
         let calendar = Calendar::new(
             cpus.len(),
             domains.len(),
-            coalescing,
+            collecting,
             watched_drives,
             setup.server().is_some() || setup.programs.have_arrivals(),
             setup.cpu.is_stolen_from(),
@@ -108,7 +108,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             scheduler: Scheduler::default(),
             tasks: Vec::new(),
             workload: WorkloadState::new(setup),
-            requests: Requests::new(queues, coalescing),
+            requests: Requests::new(queues, collecting),
             drives,
             emulator: setup.create_emulator(),
             recorder: Recorder::default(),

@@ -50,10 +50,11 @@ impl<O: Observer> Engine<'_, O> {
     /// Begins a task's submission of a request of so many bytes. Returns the work of the submission.
     #[inline(always)]
     pub(super) fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
-        let t = &mut self.tasks[task];
+        let t = &self.tasks[task];
         let io = &self.setup.io;
+        let mut leaves_submission = false;
         let mut is_handed_over = false;
-        let work = match &t.kind {
+        let mut work = match &t.kind {
             Kind::FioProcess(process) => {
                 let job = &self.setup.jobs[process.job];
                 is_handed_over = !process.flushing && job.hands_over_request(process.submitted);
@@ -69,6 +70,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 if let (Some(index), false) = (process.submitter, process.flushing) {
                     // The kernel thread does the rest.
+                    leaves_submission = true;
                     work -= io.submission_work(bytes);
                     let system_call =
                         self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
@@ -94,6 +96,11 @@ impl<O: Observer> Engine<'_, O> {
             }
             Kind::Thread(_) | Kind::Server(_) | Kind::KernelThread(_) => io.submission_work(bytes),
         };
+        let submits = !(leaves_submission || is_handed_over);
+        if io.doorbell_work() > 0 && submits && self.drives_need_no_doorbell(t.cpu) {
+            work -= io.doorbell_work();
+        }
+        let t = &mut self.tasks[task];
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
         t.requests.begun = self.context.now();

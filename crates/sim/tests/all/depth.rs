@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Background, BackgroundTimer, Figure, Instances, Rcu};
+use wakepath_hardware::machine::{Background, BackgroundTimer, DriveRest, Figure, Instances, Rcu};
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::Observer;
@@ -71,6 +71,59 @@ fn who_never_sleeps_does_more() {
     let latency_us = |machine: &Machine| 1e6 / iops(machine, "powersave", single);
     let saved_us = latency_us(&machine) - latency_us(&board());
     assert!((16.5..19.0).contains(&saved_us), "{saved_us}");
+}
+
+/// Latencies by hand, of a host's thread that wakes in 14 us and takes 8 us for each request.
+#[test]
+fn a_host_serves_a_queue_until_it_is_empty() {
+    let mut machine = Machine::find("epyc-7502").unwrap();
+    machine.background.clear();
+    let khz = 2_500_000;
+    let drive = &mut machine.drive;
+    (drive.power, drive.buffer, drive.flash) = (None, None, None);
+    drive.read_service_us = figure(8.0);
+    drive.read_p999_us = Figure::default();
+    drive.spread = figure(0.0);
+    drive.parallel_units = figure(1.0);
+    drive.set_rests([DriveRest {
+        after_ms: Figure::covered_by_table_source(0.0),
+        exit_us: Figure::covered_by_table_source(14.0),
+    }]);
+    let io = &mut machine.io_path;
+    // 20 us: half to submit, of which 8 us tell the host; 8 us in the interrupt, of which 6 wake the task, which takes 2 us.
+    io.kcycles_per_io = figure(20.0 * f64::from(khz) / 1e6);
+    (io.submission_share, io.interrupt_share, io.resume_share) =
+        (figure(0.5), figure(0.4), figure(0.1));
+    (io.doorbell_share, io.reactivation_share) = (figure(0.4), figure(0.3));
+    (io.deactivation_share, io.switch_share) = (Figure::default(), figure(0.1));
+    (io.program_kcycles, io.asynchronous_kcycles) = (Figure::default(), Figure::default());
+    io.completion.when_empty = figure(1.0);
+    let round_us = |depth: usize| {
+        let lines = format!("ioengine=libaio\niodepth={depth}\ndirect=1");
+        let policies = PolicySet::from_names(["menu@6.1", "performance", "cpu-latency[limit=0us]"]);
+        let text = format!("[j]\nfilename=/dev/nvme0n1\nrw=randread\nruntime=1\n{lines}");
+        let job = fio::parse(&text, "test.fio").unwrap();
+        let run = simulate(&machine, &job.into(), &policies.unwrap(), 1).unwrap();
+        depth as f64 * 1e6 / run.iops
+    };
+    let alone = round_us(1);
+    // The first request tells the host's thread, which wakes and serves all. An interrupt wakes the task; each further
+    // request is 2 us of it.
+    for depth in [2, 8, 32] {
+        let further = f64::from(depth as u32 - 1);
+        let expected = alone + further * (8.0 + 2.0);
+        let found = round_us(depth);
+        assert!(
+            (found - expected).abs() < 0.03 * expected,
+            "{depth}: {found} and {expected}"
+        );
+    }
+    machine.io_path.completion.when_empty = Figure::default();
+    let one_by_one = {
+        let lines = "ioengine=libaio\niodepth=8\ndirect=1";
+        iops(&machine, "performance", lines)
+    };
+    assert!(8e6 / one_by_one > alone, "{one_by_one}");
 }
 
 /// What each CPU's governor was told of the next timer.

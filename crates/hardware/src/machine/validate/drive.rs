@@ -10,6 +10,31 @@ pub(in crate::machine) fn check_drive_ranges_and_fit(drive: &DriveModel) -> Resu
     check_drive_figures_fit_together(drive)
 }
 
+/// Checks that each rest begins later than the rest before, and delays no less.
+fn check_deeper_rests(drive: &DriveModel) -> Result<(), Fault> {
+    let rests: Vec<_> = drive.rests().collect();
+    if rests.len() == drive.deeper_rests.len() && !rests.is_empty() {
+        return fail_check(
+            "drive.deeper_rest",
+            "a deeper rest follows a first: rest_after_ms says when that begins, rest_exit_us what the next request waits",
+        );
+    }
+    for pair in rests.windows(2) {
+        let [[after_ms, exit_us], [deeper_after_ms, deeper_exit_us]] =
+            [pair[0], pair[1]].map(|rest| rest.map(|figure| figure.value));
+        if deeper_after_ms <= after_ms || deeper_exit_us < exit_us {
+            return fail_check(
+                "drive.deeper_rest",
+                &format!(
+                    "a deeper rest begins later than the rest before and delays no less: {deeper_after_ms} ms and {deeper_exit_us} us \
+                     follow {after_ms} ms and {exit_us} us"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Checks how the figures of a drive fit together, after their ranges were checked.
 pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(), Fault> {
     if drive.parallel_units.value.fract() != 0.0 {
@@ -79,6 +104,7 @@ pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(),
             "a drive with power states has its rest among them",
         );
     }
+    check_deeper_rests(drive)?;
     if drive.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
         return fail_check(
             "drive.buffer.kib",

@@ -122,6 +122,12 @@ fn check_shares_of_io_work(io: &IoPath) -> Result<(), Fault> {
             &io.submission_share,
         ),
         (
+            "doorbell_share",
+            &io.doorbell_share,
+            "submission_share",
+            &io.submission_share,
+        ),
+        (
             "reactivation_share",
             &io.reactivation_share,
             "interrupt_share",
