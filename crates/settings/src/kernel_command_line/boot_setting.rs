@@ -6,11 +6,15 @@
 use wakepath_system::System;
 use wakepath_units::spelling::suggestion_with_known_names;
 
+use super::parts::{have_same_key, value_of};
+
 /// Values that a word takes.
 #[derive(Clone, Copy, Debug)]
 enum WordValues {
     /// One of these.
     Named(&'static [&'static str]),
+    /// Those of a module's switch; a bare word switches on, too.
+    Switch,
     /// A whole number up to this one.
     UpTo(u32),
     /// Anything: the kernel knows the names.
@@ -23,20 +27,25 @@ pub struct BootSetting {
     /// The word up to its `=`.
     pub key: &'static str,
     values: WordValues,
+    /// Values that exclude each other, where words of other values act beside them. Empty: any two values exclude each other.
+    alternatives: &'static [&'static [&'static str]],
     /// What the setting decides.
     pub meaning: &'static str,
     /// File below the root with the value of the running kernel; `None`: the kernel shows it nowhere.
     shown_in: Option<&'static str>,
 }
 
-/// Switches of a kernel module (`kstrtobool()`, `lib/kstrtox.c`).
-const SWITCH: WordValues =
-    WordValues::Named(&["Y", "N", "y", "n", "yes", "no", "on", "off", "1", "0"]);
+/// Values of a kernel module's switch (`kstrtobool()`, `lib/kstrtox.c`).
+const SWITCH_VALUES: &[&str] = &["Y", "N", "y", "n", "yes", "no", "on", "off", "1", "0"];
+
+/// Those of them that switch on.
+const SWITCHED_ON: &[&str] = &["Y", "y", "yes", "on", "1"];
 
 /// The mode of amd-pstate (`amd_pstate_param()`, `drivers/cpufreq/amd-pstate.c`).
 pub static AMD_PSTATE: BootSetting = BootSetting {
     key: "amd_pstate",
     values: WordValues::Named(&["active", "passive", "guided", "disable"]),
+    alternatives: &[],
     meaning: "the mode of the cpufreq driver amd-pstate",
     shown_in: Some("sys/devices/system/cpu/amd_pstate/status"),
 };
@@ -54,6 +63,7 @@ pub static INTEL_PSTATE: BootSetting = BootSetting {
         "per_cpu_perf_limits",
         "no_cas",
     ]),
+    alternatives: &[&["active", "passive", "disable"], &["no_hwp", "hwp_only"]],
     meaning: "the mode of the cpufreq driver intel_pstate; no_hwp: clocks are not left to the hardware",
     shown_in: Some("sys/devices/system/cpu/intel_pstate/status"),
 };
@@ -61,6 +71,7 @@ pub static INTEL_PSTATE: BootSetting = BootSetting {
 pub static INTEL_IDLE_STATES: BootSetting = BootSetting {
     key: "intel_idle.max_cstate",
     values: WordValues::UpTo(9),
+    alternatives: &[],
     meaning: "how many idle states intel_idle has; 0: the driver stays off, 9: all",
     shown_in: Some("sys/module/intel_idle/parameters/max_cstate"),
 };
@@ -69,13 +80,15 @@ pub static INTEL_IDLE_STATES: BootSetting = BootSetting {
 pub static ACPI_IDLE_STATES: BootSetting = BootSetting {
     key: "processor.max_cstate",
     values: WordValues::UpTo(9),
+    alternatives: &[],
     meaning: "how many idle states of ACPI there are; 9: all",
     shown_in: Some("sys/module/processor/parameters/max_cstate"),
 };
 /// The driver of idle states for guests (`drivers/cpuidle/cpuidle-haltpoll.c`).
 pub static HALTPOLL_DRIVER: BootSetting = BootSetting {
     key: "cpuidle_haltpoll.force",
-    values: SWITCH,
+    values: WordValues::Switch,
+    alternatives: &[],
     meaning: "whether a guest has the idle driver haltpoll though its host does not advise it",
     shown_in: Some("sys/module/cpuidle_haltpoll/parameters/force"),
 };
@@ -83,6 +96,7 @@ pub static HALTPOLL_DRIVER: BootSetting = BootSetting {
 pub static PCIE_ASPM: BootSetting = BootSetting {
     key: "pcie_aspm",
     values: WordValues::Named(&["off", "force"]),
+    alternatives: &[],
     meaning: "whether the kernel leaves ASPM alone (off), or manages it though firmware or devices do not allow it (force, which may lock \
               the machine up)",
     shown_in: None,
@@ -91,6 +105,7 @@ pub static PCIE_ASPM: BootSetting = BootSetting {
 pub static NVME_POLL_QUEUES: BootSetting = BootSetting {
     key: "nvme.poll_queues",
     values: WordValues::UpTo(8192),
+    alternatives: &[],
     meaning: "how many queues of each NVMe drive are polled and not interrupted",
     shown_in: Some("sys/module/nvme/parameters/poll_queues"),
 };
@@ -104,6 +119,7 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
     &BootSetting {
         key: "cpuidle.governor",
         values: WordValues::Any,
+        alternatives: &[],
         meaning: "the idle governor from the first moment of a boot on",
         shown_in: Some("sys/devices/system/cpu/cpuidle/current_governor"),
     },
@@ -112,6 +128,7 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
     &BootSetting {
         key: "pcie_aspm.policy",
         values: WordValues::Named(&["default", "performance", "powersave", "powersupersave"]),
+        alternatives: &[],
         meaning: "how eagerly PCIe links sleep, from the first moment of a boot on",
         shown_in: Some("sys/module/pcie_aspm/parameters/policy"),
     },
@@ -119,6 +136,7 @@ pub static BOOT_SETTINGS: &[&BootSetting] = &[
     &BootSetting {
         key: "nvme_core.default_ps_max_latency_us",
         values: WordValues::UpTo(u32::MAX),
+        alternatives: &[],
         meaning: "the longest exit latency in us of power states in APST tables, for drives that the boot finds; 0: no APST",
         shown_in: Some("sys/module/nvme_core/parameters/default_ps_max_latency_us"),
     },
@@ -144,6 +162,7 @@ impl BootSetting {
                 "{key} has no value; expected one of {}",
                 names.join(", ")
             )),
+            WordValues::Switch if !word.contains('=') => Ok(()),
             WordValues::Any if value.is_empty() => {
                 Err(format!("{key} has no value; expected {key}=NAME"))
             }
@@ -154,12 +173,27 @@ impl BootSetting {
                     "{key} is no `{value}`; expected a whole number from 0 to {most}"
                 )),
             },
-            WordValues::Named(names) if names.contains(&value) => Ok(()),
-            WordValues::Named(names) => Err(format!(
-                "{key} is no `{value}`{}",
-                suggestion_with_known_names(value, names)
-            )),
+            WordValues::Named(names) => check_named_value(key, value, names),
+            WordValues::Switch => check_named_value(key, value, SWITCH_VALUES),
         }
+    }
+
+    /// A value in the simplest form that means the same: a switch that is on, or has no value, is `Y`.
+    pub(super) fn simplest_value<'a>(&self, value: Option<&'a str>) -> Option<&'a str> {
+        match (self.values, value) {
+            (WordValues::Switch, None) => Some("Y"),
+            (WordValues::Switch, Some(value)) if SWITCHED_ON.contains(&value) => Some("Y"),
+            (WordValues::Switch, Some(value)) if SWITCH_VALUES.contains(&value) => Some("N"),
+            _ => value,
+        }
+    }
+
+    /// Whether of two different values only one can hold.
+    pub(super) fn are_alternatives(&self, one: Option<&str>, other: Option<&str>) -> bool {
+        let both = [one, other].map(Option::unwrap_or_default);
+        let mut groups = self.alternatives.iter();
+        self.alternatives.is_empty()
+            || groups.any(|group| both.iter().all(|value| group.contains(value)))
     }
 
     /// The way to a value, for the end of a message.
@@ -179,7 +213,10 @@ impl BootSetting {
     /// earlier one counts beside a later one: `pcie_aspm=off` cannot be taken back, and `intel_pstate` takes several words.
     pub fn is_on_command_line(&self, system: &System, value: &str) -> bool {
         let values = self.list_values_on_command_line(system);
-        values.iter().any(|known| known == value)
+        let wanted = self.simplest_value(Some(value));
+        values
+            .iter()
+            .any(|known| self.simplest_value(Some(known)) == wanted)
     }
 
     fn list_values_on_command_line(&self, system: &System) -> Vec<String> {
@@ -187,9 +224,10 @@ impl BootSetting {
             .read_text_if_readable("proc/cmdline")
             .unwrap_or_default();
         let words = line.split_ascii_whitespace();
-        let values = words.filter_map(|word| {
-            let (key, value) = word.split_once('=')?;
-            (key == self.key).then(|| value.to_owned())
+        let own = words.filter(|word| have_same_key(word, self.key));
+        let values = own.filter_map(|word| match self.values {
+            WordValues::Switch => self.simplest_value(value_of(word)).map(str::to_owned),
+            _ => value_of(word).map(str::to_owned),
         });
         values.collect()
     }
@@ -200,6 +238,16 @@ impl BootSetting {
         let value = system.root().read_text_if_readable(file)?;
         Some((value, format!("/{file}")))
     }
+}
+
+fn check_named_value(key: &str, value: &str, names: &[&str]) -> Result<(), String> {
+    if names.contains(&value) {
+        return Ok(());
+    }
+    Err(format!(
+        "{key} is no `{value}`{}",
+        suggestion_with_known_names(value, names)
+    ))
 }
 
 #[cfg(test)]
@@ -242,6 +290,7 @@ mod tests {
             assert_eq!(rows.count(), 1, "{}", known.key);
             let value = match known.values {
                 WordValues::Named(names) => names[0].to_owned(),
+                WordValues::Switch => SWITCH_VALUES[0].to_owned(),
                 WordValues::UpTo(most) => most.to_string(),
                 WordValues::Any => "menu".to_owned(),
             };
@@ -271,5 +320,28 @@ mod tests {
         assert_eq!(ACPI_IDLE_STATES.read_from_command_line(&system), None);
         assert!(PCIE_ASPM.is_on_command_line(&system, "off"));
         assert!(!AMD_PSTATE.is_on_command_line(&system, "active"));
+    }
+
+    #[test]
+    fn a_bare_switch_of_the_running_command_line_is_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = System::new(wakepath_system::Root::at_directory(folder.path()));
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        for (line, is_on) in [
+            ("quiet cpuidle_haltpoll.force", true),
+            ("cpuidle-haltpoll.force=1 quiet", true),
+            ("cpuidle_haltpoll.force=off", false),
+            ("cpuidle_haltpoll.forced", false),
+        ] {
+            std::fs::write(folder.path().join("proc/cmdline"), line).unwrap();
+            assert_eq!(
+                HALTPOLL_DRIVER.is_on_command_line(&system, "Y"),
+                is_on,
+                "{line}"
+            );
+        }
+        BootSetting::check_word("cpuidle_haltpoll.force").unwrap();
+        let empty = BootSetting::check_word("cpuidle_haltpoll.force=").unwrap_err();
+        assert!(empty.contains("Known: Y, N"), "{empty}");
     }
 }

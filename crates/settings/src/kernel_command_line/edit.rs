@@ -1,6 +1,7 @@
 //! Words put into the text of a boot loader's file. What is not understood is left alone, with a reason.
 
-use super::word::{KernelWord, key_of};
+use super::parts::key_of;
+use super::word::KernelWord;
 
 /// The variable with the command line of normal entries; entries for recovery do not get it.
 pub(super) const GRUB_VARIABLE: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
@@ -10,15 +11,14 @@ pub(super) const U_BOOT_VARIABLE: &str = "U_BOOT_PARAMETERS";
 /// A text with the words, and each changed line before and after.
 pub(super) type Edited = (String, Vec<(Option<String>, String)>);
 
-/// A command line with the words: a word with the same key is replaced, other words stay as they are. `None` if nothing
-/// changes.
+/// A command line with the words. Each takes the place of those that it contradicts, also if it is there already: of some the
+/// kernel takes the last one, of others every one. Other words stay as they are. `None` if nothing changes.
 fn add_words(line: &str, words: &[KernelWord]) -> Option<String> {
-    let mut all: Vec<&str> = line.split_ascii_whitespace().collect();
-    let before = all.clone();
+    let before: Vec<&str> = line.split_ascii_whitespace().collect();
+    let mut all = before.clone();
     for word in words {
-        let is_other = |old: &&str| key_of(old) != word.key();
-        if !all.contains(&word.as_str()) {
-            all.retain(is_other);
+        all.retain(|old| !word.contradicts(old));
+        if !all.iter().any(|old| word.means_same(old)) {
             all.push(word.as_str());
         }
     }
@@ -181,6 +181,71 @@ mod tests {
         // A second time there is nothing to do.
         let again = add_to_assignment(&edited, GRUB_VARIABLE, &words(&["nosmt"])).unwrap();
         assert_eq!(again, (edited, Vec::new()));
+    }
+
+    #[test]
+    fn a_word_takes_the_place_of_those_that_it_contradicts() {
+        let cases = [
+            // The kernel takes the last one, so that one before another is not enough.
+            ("a=1 quiet a=2", "a=1", "a=1 quiet"),
+            (
+                "nvme.poll_queues=2",
+                "nvme.poll_queues=4",
+                "nvme.poll_queues=4",
+            ),
+            // It takes each of these, and `off` and `disable` win over whatever follows.
+            (
+                "pcie_aspm=off pcie_aspm=force ro",
+                "pcie_aspm=force",
+                "pcie_aspm=force ro",
+            ),
+            (
+                "intel_pstate=disable",
+                "intel_pstate=active",
+                "intel_pstate=active",
+            ),
+            // Of the words of intel_pstate only some contradict each other.
+            (
+                "intel_pstate=passive intel_pstate=no_hwp",
+                "intel_pstate=active",
+                "intel_pstate=no_hwp intel_pstate=active",
+            ),
+            (
+                "intel_pstate=hwp_only intel_pstate=active",
+                "intel_pstate=no_hwp",
+                "intel_pstate=active intel_pstate=no_hwp",
+            ),
+            // A switch without a value is on, and `-` is read as `_`.
+            (
+                "cpuidle_haltpoll.force ro",
+                "cpuidle_haltpoll.force=N",
+                "ro cpuidle_haltpoll.force=N",
+            ),
+            (
+                "cpuidle-haltpoll.force=0",
+                "cpuidle_haltpoll.force",
+                "cpuidle_haltpoll.force",
+            ),
+            // Each console is one more.
+            (
+                "console=tty0",
+                "console=ttyS0",
+                "console=tty0 console=ttyS0",
+            ),
+            ("pci=noaer", "pci=nomsi", "pci=noaer pci=nomsi"),
+        ];
+        for (line, word, expected) in cases {
+            let added = add_words(line, &words(&[word]));
+            assert_eq!(added.as_deref(), Some(expected), "{line} + {word}");
+            assert_eq!(add_words(expected, &words(&[word])), None, "{expected}");
+        }
+        for (line, word) in [
+            ("cpuidle_haltpoll.force", "cpuidle_haltpoll.force=Y"),
+            ("cpuidle_haltpoll.force=on", "cpuidle_haltpoll.force"),
+            ("intel-pstate=no_hwp", "intel_pstate=no_hwp"),
+        ] {
+            assert_eq!(add_words(line, &words(&[word])), None, "{line} + {word}");
+        }
     }
 
     #[test]

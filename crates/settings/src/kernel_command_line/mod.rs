@@ -8,6 +8,7 @@ mod boot_loader;
 mod boot_setting;
 mod edit;
 mod file;
+mod parts;
 mod plan;
 mod record;
 mod word;

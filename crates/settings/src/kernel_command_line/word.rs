@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::boot_setting::BootSetting;
+use super::parts::{have_same_key, key_of, value_of};
 
 /// Longest word in bytes; x86 kernels take command lines of 2048 bytes.
 const MAX_BYTES: usize = 512;
@@ -23,12 +24,43 @@ impl KernelWord {
     pub fn key(&self) -> &str {
         key_of(&self.0)
     }
+
+    /// Whether another word of a command line says the same.
+    pub(super) fn means_same(&self, other: &str) -> bool {
+        let (own, others) = (value_of(&self.0), value_of(other));
+        have_same_key(&self.0, other)
+            && match BootSetting::for_key(self.key()) {
+                Some(known) => known.simplest_value(own) == known.simplest_value(others),
+                None => own == others,
+            }
+    }
+
+    /// Whether another word of a command line has to go for this one to count.
+    pub(super) fn contradicts(&self, other: &str) -> bool {
+        if !have_same_key(&self.0, other) || self.means_same(other) {
+            return false;
+        }
+        match BootSetting::for_key(self.key()) {
+            Some(known) => known.are_alternatives(value_of(&self.0), value_of(other)),
+            None => !REPEATED_KEYS.iter().any(|key| have_same_key(key, &self.0)),
+        }
+    }
 }
 
-/// A word up to its `=`.
-pub(super) fn key_of(word: &str) -> &str {
-    word.split_once('=').map_or(word, |(key, _)| key)
-}
+/// Keys of words that a command line may have several of, each with something more
+/// (`Documentation/admin-guide/kernel-parameters.txt`, Linux 6.12).
+const REPEATED_KEYS: [&str; 10] = [
+    "acpi_osi",
+    "amd_iommu",
+    "console",
+    "hugepages",
+    "hugepagesz",
+    "intel_iommu",
+    "iommu",
+    "memmap",
+    "pci",
+    "video",
+];
 
 /// The words with blanks between them.
 pub(super) fn join_words(words: &[KernelWord]) -> String {
