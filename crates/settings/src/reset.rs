@@ -11,7 +11,8 @@ pub enum ResetEvent {
     Resume,
     /// This CPU was switched on.
     CpuOnline(usize),
-    /// This drive's controller is ready, or one of its disks is there: after a reset, or since the drive is new.
+    /// This drive's controller is ready, or one of its disks is there: after a reset, or since the drive is new. Drives other than
+    /// NVMe go by their disk.
     DriveReady(String),
     /// Some time has passed. Nothing was reset, but a person or a tool may have changed settings.
     Interval,
@@ -38,11 +39,24 @@ impl FromStr for ResetEvent {
         if matches!(number, Some(Ok(_))) {
             return Ok(Self::DriveReady(drive.to_owned()));
         }
+        if is_disk_without_controller(text) {
+            return Ok(Self::DriveReady(text.to_owned()));
+        }
         Err(
-            "expected resume, interval, a CPU such as cpu1, a drive such as nvme0, or its disk nvme0n1"
+            "expected resume, interval, a CPU such as cpu1, a drive such as nvme0, its disk nvme0n1, or a disk such as sda or mmcblk0"
                 .to_owned(),
         )
     }
+}
+
+/// Whether a name is that of a disk of another kind than NVMe, as in the package's rule for udev.
+fn is_disk_without_controller(name: &str) -> bool {
+    let letters = ["sd", "vd", "xvd"];
+    let mut lettered = letters.iter().filter_map(|head| name.strip_prefix(head));
+    lettered.any(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase()))
+        || name
+            .strip_prefix("mmcblk")
+            .is_some_and(|rest| rest.parse::<usize>().is_ok())
 }
 
 impl ResetEvent {
@@ -61,7 +75,9 @@ impl ResetEvent {
                         .any(|cpu| cpu.parse() == Ok(*online))
             }
             (Self::DriveReady(ready), At::Drive(drive)) => ready == drive,
-            (Self::DriveReady(ready), At::Disk(disk)) => is_namespace_of_drive(disk, ready),
+            (Self::DriveReady(ready), At::Disk(disk)) => {
+                disk == ready || is_namespace_of_drive(disk, ready)
+            }
             _ => false,
         }
     }
@@ -309,6 +325,9 @@ mod tests {
             ("cpu12", ResetEvent::CpuOnline(12)),
             ("nvme0", ResetEvent::DriveReady("nvme0".to_owned())),
             ("nvme12n3", ResetEvent::DriveReady("nvme12".to_owned())),
+            ("sda", ResetEvent::DriveReady("sda".to_owned())),
+            ("xvdab", ResetEvent::DriveReady("xvdab".to_owned())),
+            ("mmcblk0", ResetEvent::DriveReady("mmcblk0".to_owned())),
         ] {
             assert_eq!(text.parse(), Ok(event));
         }
@@ -322,7 +341,12 @@ mod tests {
             "nvme0c1n1",
             "nvme0n1p1",
             "nvme0/../x",
-            "sda",
+            "sd",
+            "sda1",
+            "sdA",
+            "mmcblk0p1",
+            "mmcblk0boot0",
+            "loop0",
         ] {
             let error = text.parse::<ResetEvent>().unwrap_err();
             assert!(error.contains("cpu1"), "{error}");

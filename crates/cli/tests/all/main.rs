@@ -70,4 +70,5 @@ mod trace_processor;
 mod tune;
 mod tune_live;
 mod tune_recorded;
+mod udev_rules;
 mod words;

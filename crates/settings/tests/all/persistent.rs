@@ -449,6 +449,31 @@ fn a_drive_that_comes_after_the_boot_gets_the_set() {
 }
 
 #[test]
+fn a_disk_whose_driver_is_loaded_after_the_boot_gets_the_set() {
+    let (directory, system) = with_two_drives();
+    let queue = |disk: &str| format!("sys/block/{disk}/queue/read_ahead_kb");
+    let read_ahead = |disk: &str| {
+        let text = fs::read_to_string(directory.path().join(queue(disk))).unwrap();
+        text.trim().to_owned()
+    };
+    write(directory.path(), FILE, "policy = 'read-ahead[kb=512]'\n");
+    write(directory.path(), &queue("nvme0n1"), "128\n");
+    apply_persistent_settings_at_boot(&system).unwrap();
+    assert_eq!(read_ahead("nvme0n1"), "512");
+    for disk in ["sda", "mmcblk0"] {
+        write(directory.path(), &queue(disk), "128\n");
+    }
+    let event: ResetEvent = "sda".parse().unwrap();
+    reapply_after_event(&system, &event).unwrap();
+    // The event is about one disk.
+    assert_eq!(["sda", "mmcblk0"].map(read_ahead), ["512", "128"]);
+    // The disk is pulled out, and another one has its name.
+    write(directory.path(), &queue("sda"), "128\n");
+    reapply_after_event(&system, &event).unwrap();
+    assert_eq!(read_ahead("sda"), "512");
+}
+
+#[test]
 fn the_drives_of_a_set_are_noted_with_it() {
     let (directory, system) = with_two_drives();
     let models = |set: &str| {
