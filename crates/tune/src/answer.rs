@@ -60,9 +60,9 @@ pub struct SearchAnswer {
     pub tried: usize,
     /// Whether every policy set was tried.
     pub is_exhaustive: bool,
-    /// The budget in simulated requests.
+    /// The budget in simulated or replayed requests; of recorded idle periods in events.
     pub budget: u64,
-    /// Number of requests that were simulated.
+    /// Number of requests that were simulated or replayed; of recorded idle periods number of events.
     pub simulated: u64,
     /// The seed.
     pub seed: u64,

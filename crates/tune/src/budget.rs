@@ -1,8 +1,8 @@
-//! How many requests a search may simulate.
+//! How many requests a search may simulate or replay.
 
 use std::fmt;
 
-/// How many requests a search may simulate.
+/// How many requests a search may simulate or replay; of recorded idle periods events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget(pub u64);
 

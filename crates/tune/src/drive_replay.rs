@@ -12,10 +12,8 @@ use wakepath_units::Nanoseconds;
 
 use crate::TuneError;
 use crate::answer::AnswerOrigin;
-use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 use crate::search::SearchRequest;
-use crate::space::Space;
 
 /// Fewest wake-ups for comparing tables.
 const FEWEST_WAKE_UPS: u64 = 20;
@@ -57,13 +55,6 @@ impl<'a> DriveReplay<'a> {
             made: Mutex::default(),
             most_wake_ups: Mutex::new(vec![0; recordings.len()]),
         }
-    }
-
-    /// A budget with which the search tries every set of the space.
-    pub fn budget_for_every_set(&self, space: &Space) -> Budget {
-        // Each set is asked for at most a few times, and a trial counts all requests of the recordings.
-        let trials = 10 * (space.count_sets() as u64 + 10);
-        Budget(self.requests_per_trial().saturating_mul(trials))
     }
 
     /// Remarks about figures with few wake-ups, after a search.
@@ -161,6 +152,10 @@ impl Evaluator for DriveReplay<'_> {
             outcomes.push(outcome.clone());
         }
         Ok(outcomes)
+    }
+
+    fn requests_of_replay(&self) -> Option<u64> {
+        Some(self.requests_per_trial())
     }
 
     fn origin(&self) -> AnswerOrigin {

@@ -52,6 +52,21 @@ pub enum TuneError {
         /// Whether both numbers are estimates from shortened runs.
         is_estimate: bool,
     },
+    /// The budget is too small for the replays that an answer takes.
+    #[error(
+        "a budget of {budget} replayed {unit} is too small: an answer takes {replays} replays of the recordings, each of {each} \
+         {unit}; give at least {}", each.saturating_mul(*replays)
+    )]
+    ReplayBudget {
+        /// Given budget.
+        budget: u64,
+        /// What is counted, such as requests.
+        unit: &'static str,
+        /// Fewest replays for an answer.
+        replays: u64,
+        /// Number of requests per replay.
+        each: u64,
+    },
     /// Runs have too few requests for a percentile.
     #[error(
         "{metric} of {load}: a run has {of_run} requests, and {runs} runs have too few for a percentile that takes {needed}; it is \

@@ -145,6 +145,12 @@ pub trait Evaluator: Sync {
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError>;
 
+    /// Number of requests in each trial of recordings, which are replayed whole, whatever the effort. `None`: trials are as
+    /// long as the effort asks for.
+    fn requests_of_replay(&self) -> Option<u64> {
+        None
+    }
+
     /// Where the runs come from.
     fn origin(&self) -> AnswerOrigin {
         AnswerOrigin::Simulation

@@ -10,6 +10,9 @@ use crate::judgement::{
 use crate::space::SetChoice;
 use crate::state::SearchState;
 
+/// Number of sets that run on fresh seeds in the decision, beside what is in force.
+pub(crate) const FINALISTS: usize = 6;
+
 /// Number of the decision's stage, whose seeds are far from those of the search.
 pub(crate) const STAGE: u64 = 1000;
 

@@ -23,9 +23,7 @@ use wakepath_units::KernelVersion;
 
 use crate::TuneError;
 use crate::answer::AnswerOrigin;
-use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-use crate::space::Space;
 
 /// The governor of kernels without another one's name: the built-in one with the highest rating.
 const USUAL_GOVERNOR: &str = "menu";
@@ -234,13 +232,6 @@ impl<'a> IdleReplay<'a> {
         }
     }
 
-    /// A budget with which the search tries every set of the space.
-    pub fn budget_for_every_set(&self, space: &Space) -> Budget {
-        // Each set is asked for at most a few times, and a trial counts all events of the recordings.
-        let trials = 10 * (space.count_sets() as u64 + 10);
-        Budget(self.events_per_trial().saturating_mul(trials))
-    }
-
     fn events_per_trial(&self) -> u64 {
         let events = self.recordings.iter().map(|recording| recording.events);
         events.sum::<u64>().max(1)
@@ -314,6 +305,10 @@ impl Evaluator for IdleReplay<'_> {
         }
         let outcomes = sets.iter().map(|set| known.get(&set.to_string()).cloned());
         Ok(outcomes.flatten().collect())
+    }
+
+    fn requests_of_replay(&self) -> Option<u64> {
+        Some(self.events_per_trial())
     }
 
     fn origin(&self) -> AnswerOrigin {

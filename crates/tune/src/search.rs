@@ -6,9 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::SeedableRng;
-use rand::seq::index;
-use rand_pcg::Pcg64Mcg;
 use wakepath_policies::PolicySet;
 use wakepath_results::LoadCondition;
 
@@ -17,21 +14,19 @@ use crate::answer::SearchAnswer;
 use crate::budget::Budget;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
-use crate::finalists::Decision;
+use crate::finalists::{Decision, FINALISTS};
 use crate::judgement::note_waits_for_drives_that_never_wake;
 use crate::load::{DailyLoad, check_hours_and_count_rest};
 use crate::missed_rates::note_missed_rates;
 use crate::objective::SearchObjective;
 use crate::percentile::{find_repeats_for_percentiles, note_objective_of_short_runs};
-use crate::prediction::ScorePredictor;
+use crate::proposals::{PREDICTIONS, RANDOM_SHARE};
+use crate::ranking::{Ranking, rank_distinct_best_first, rank_scores};
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
 
 /// Halving keeps one of so many sets in each rung.
 const KEEP: usize = 3;
-
-/// Number of sets that run on fresh seeds in the decision, beside what is in force.
-const FINALISTS: usize = 6;
 
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
@@ -53,15 +48,6 @@ const SEMIFINAL_STAGE: u64 = 3;
 
 /// Most sets in the semifinal.
 const SEMIFINALISTS: usize = 60;
-
-/// Share of the first rung's sets that are random; a model picks the others.
-const RANDOM_SHARE: f64 = 0.5;
-
-/// Number of times that the model is fitted, each time to more sets.
-const PREDICTIONS: usize = 4;
-
-/// Most sets with a prediction. Larger spaces are sampled.
-const MOST_PREDICTED: usize = 50_000;
 
 /// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
@@ -90,7 +76,7 @@ pub struct SearchRequest {
     pub objective: SearchObjective,
     /// Conditions on the answer.
     pub conditions: Vec<LoadCondition>,
-    /// How many requests may be simulated.
+    /// How many requests may be simulated, or replayed.
     pub budget: Budget,
     /// The number from which all seeds follow.
     pub seed: u64,
@@ -178,9 +164,6 @@ impl Rung {
     }
 }
 
-/// The policy sets of a rung with their scores, the best first.
-type Ranking = Vec<(Score, SetChoice)>;
-
 /// Searches a space of policy sets for the best answer to a request.
 ///
 /// # Errors
@@ -193,6 +176,9 @@ pub fn search_best_policy_set(
     request.check_loads_of_conditions_exist()?;
     let conditions = request.conditions_with_implied_rates();
     let mut search = new_search_state(space, request, evaluator, &conditions)?;
+    if let Some(each) = evaluator.requests_of_replay() {
+        return search.replay_sets_and_decide(each, request.budget);
+    }
     let shortened = search.run_policies_in_force(search.effort_of_rung(RUNGS[0]))?;
     // Whole runs may take minutes, so shortened runs already show a budget to be far too small.
     let least_cost =
@@ -234,15 +220,25 @@ pub fn search_best_policy_set(
         finalists,
     };
     let answer = decision.run_finalists_and_decide(&mut search)?;
-    let mut notes = note_odd_units_and_implied_conditions(&search, &conditions, &in_force);
-    notes.extend(note_waits_for_drives_that_never_wake(&conditions, &answer));
-    notes.extend(note_missed_rates(search.question.loads, &answer));
     Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,
-        notes,
+        notes: note_what_figures_leave_open(&search, &in_force, &answer),
         ..answer
     })
+}
+
+/// Remarks for the user beside an answer's figures.
+fn note_what_figures_leave_open(
+    search: &SearchState<'_>,
+    in_force: &Trial,
+    answer: &SearchAnswer,
+) -> Vec<String> {
+    let conditions = search.question.conditions;
+    let mut notes = note_odd_units_and_implied_conditions(search, conditions, in_force);
+    notes.extend(note_waits_for_drives_that_never_wake(conditions, answer));
+    notes.extend(note_missed_rates(search.question.loads, answer));
+    notes
 }
 
 /// The least budget with which a space can be searched for the best answer to a request, whose own budget counts for nothing.
@@ -286,6 +282,7 @@ fn new_search_state<'a>(
         fewest_repeats: FINAL_REPEATS.0,
         simulated: 0,
         costliest_run: 0,
+        replayed: BTreeSet::new(),
         tried: BTreeSet::new(),
         refused: BTreeSet::new(),
         in_force: BTreeMap::new(),
@@ -299,6 +296,31 @@ pub(crate) fn smallest_cost_of_whole_runs(loads: &[DailyLoad], shortened: u32) -
         .iter()
         .map(|load| load.whole_run_over_shortened_run(shortened));
     costs.reduce(f64::min).unwrap_or(1.0)
+}
+
+impl SearchState<'_> {
+    /// Searches recordings, each of whose replays goes through so many requests, and decides.
+    fn replay_sets_and_decide(
+        mut self,
+        each: u64,
+        budget: Budget,
+    ) -> Result<SearchAnswer, TuneError> {
+        let in_force = self.run_policies_in_force(self.effort_of_rung(LAST_RUNG))?;
+        self.question.noise = self.question.measure_noise(&in_force);
+        let replayed = self.replay_sets_within_budget(each, budget)?;
+        let unchanged = self.space.unchanged_choice();
+        let decision = Decision {
+            repeats: self.fewest_repeats,
+            finalists: take_distinct_best_except_unchanged(replayed.ranking, &unchanged),
+        };
+        let answer = decision.run_finalists_and_decide(&mut self)?;
+        Ok(SearchAnswer {
+            is_exhaustive: replayed.is_exhaustive,
+            budget: budget.0,
+            notes: note_what_figures_leave_open(&self, &in_force, &answer),
+            ..answer
+        })
+    }
 }
 
 /// How the budget is divided: the number of requests simulated when each stage ends.
@@ -520,49 +542,6 @@ impl SearchState<'_> {
         Ok(rank_distinct_best_first(scored))
     }
 
-    /// Predicts the best sets without a run: in turn by the prediction as is, and with limits farther away by the models'
-    /// deviations.
-    fn predict_best_untried_sets(
-        &self,
-        scored: &[(Score, SetChoice)],
-        count: usize,
-    ) -> Vec<SetChoice> {
-        let predictor = ScorePredictor::fit(scored);
-        let size = self.space.count_sets();
-        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
-        let mut predicted: Ranking = index::sample(&mut random, size, size.min(MOST_PREDICTED))
-            .into_iter()
-            .map(|number| self.space.choice_by_number(number))
-            .filter(|set| set.profile.is_none() && !self.tried.contains(set))
-            .filter(|set| !self.refused.contains(set))
-            .filter(|set| self.space.policy_set_of_choice(set).is_ok())
-            .map(|set| (predictor.predict(&set), set))
-            .collect();
-        predicted = rank_distinct_best_first(predicted);
-        predicted.truncate(count);
-        predicted.into_iter().map(|(_, set)| set).collect()
-    }
-
-    /// Draws the policy sets for the first rung: those to begin with, then random sets.
-    fn draw_sets_for_first_rung(&self, count: usize) -> Vec<SetChoice> {
-        let mut drawn = self.space.choices_to_begin_with();
-        drawn.truncate(count);
-        let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
-        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
-        let size = self.space.count_sets();
-        let wanted = count.min(size);
-        for number in index::sample(&mut random, size, size.min(count.saturating_mul(2))) {
-            if drawn.len() >= wanted {
-                break;
-            }
-            let candidate = self.space.choice_by_number(number);
-            if known.insert(candidate.clone()) {
-                drawn.push(candidate);
-            }
-        }
-        drawn
-    }
-
     /// Runs all neighbours of the best sets, again and again, as long as the budget lasts.
     fn run_neighbours_of_best_until_budget(
         &mut self,
@@ -636,44 +615,6 @@ fn take_distinct_best_except_unchanged(ranking: Ranking, in_force: &SetChoice) -
         .filter(|candidate| candidate != in_force)
         .take(FINALISTS)
         .collect()
-}
-
-fn rank_scores(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
-    let ranking = scores.iter().map(|(c, score)| (score.clone(), c.clone()));
-    rank_distinct_best_first(ranking.collect())
-}
-
-/// Ranks sets: in turn the next best by its figures as they are, and the next best that noise alone may have carried beyond
-/// a limit. Where the limit is close, a ranking by one of both would hold no set that keeps it, or none but far ones. Of sets
-/// with equal figures only the smallest change stays.
-fn rank_distinct_best_first(mut ranking: Ranking) -> Ranking {
-    sort_best_first(&mut ranking, |score| score.excess);
-    ranking.dedup_by(|later, earlier| later.0 == earlier.0);
-    let mut tolerant = ranking.clone();
-    sort_best_first(&mut tolerant, |score| score.excess_beyond_noise);
-    let mut known = BTreeSet::new();
-    let in_turn = ranking
-        .into_iter()
-        .zip(tolerant)
-        .flat_map(|(strict, tolerant)| [strict, tolerant]);
-    in_turn
-        .filter(|(_, candidate)| known.insert(candidate.clone()))
-        .collect()
-}
-
-/// Sorts a ranking: the least excess first, then the best objective, and of equal sets the smallest change.
-fn sort_best_first(ranking: &mut Ranking, excess: impl Fn(&Score) -> f64) {
-    ranking.sort_by(|(a, first), (b, second)| {
-        excess(a)
-            .total_cmp(&excess(b))
-            .then(a.objective.total_cmp(&b.objective))
-            .then(
-                first
-                    .count_changed_dimensions()
-                    .cmp(&second.count_changed_dimensions()),
-            )
-            .then(first.cmp(second))
-    });
 }
 
 /// Remarks for the user beside the figures.

@@ -17,10 +17,12 @@ pub(crate) struct SearchState<'a> {
     pub(crate) seed: u64,
     /// Fewest fresh runs of each finalist.
     pub(crate) fewest_repeats: u32,
-    /// Number of requests simulated so far.
+    /// Number of requests simulated or replayed so far.
     pub(crate) simulated: u64,
     /// Number of requests in the costliest run so far, all loads together.
     pub(crate) costliest_run: u64,
+    /// Texts of the sets whose replay has been counted; empty for simulated loads.
+    pub(crate) replayed: BTreeSet<String>,
     /// Sets that ran.
     pub(crate) tried: BTreeSet<SetChoice>,
     /// Sets that the machine cannot run.
@@ -63,7 +65,8 @@ impl SearchState<'_> {
         }
     }
 
-    /// Runs policy sets, and counts the requests that were simulated.
+    /// Runs policy sets, and counts the requests that were simulated. A recording gives a set the same figures each time, so
+    /// that a set's replay counts once.
     ///
     /// # Errors
     /// The user called the search off.
@@ -73,8 +76,12 @@ impl SearchState<'_> {
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError> {
         let outcomes = self.evaluator.run_sets_in_order(sets, effort)?;
-        for outcome in &outcomes {
+        let is_recorded = self.evaluator.requests_of_replay().is_some();
+        for (set, outcome) in sets.iter().zip(&outcomes) {
             if let TrialOutcome::Ran(trial) = outcome {
+                if is_recorded && !self.replayed.insert(set.to_string()) {
+                    continue;
+                }
                 self.simulated += trial.requests;
                 let run = trial.requests / u64::from(effort.repeats.max(1));
                 self.costliest_run = self.costliest_run.max(run);

@@ -140,6 +140,47 @@ fn tune_finds_the_table_that_keeps_the_wake_up_short() {
 }
 
 #[test]
+fn a_budget_counts_what_is_replayed_of_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recording(folder.path());
+    let load = format!("{}=10h", path.to_str().unwrap());
+    let tune = |more: &[&str]| {
+        let arguments = ["tune", "--drive", "sn530", &load, "--over", "apst"];
+        wakepath(&[&arguments[..], more].concat())
+    };
+    let every = json(&tune(&["--format", "json"]).success());
+    let [sets, simulated] = ["space", "simulated"].map(|name| every[name].as_u64().unwrap());
+    assert_eq!(every["tried"].as_u64(), Some(sets));
+    let each = simulated / sets;
+    assert_eq!(simulated, each * sets);
+    // All but two of the tables.
+    let budget = (each * (sets - 2)).to_string();
+    let some = json(&tune(&["--budget", &budget, "--format", "json"]).success());
+    assert_eq!(some["is_exhaustive"], false);
+    assert!(some["tried"].as_u64().unwrap() < sets, "{some}");
+    assert!(some["simulated"].as_u64().unwrap() <= each * (sets - 2));
+    assert_eq!(some["best"]["set"], every["best"]["set"]);
+    let page = folder.path().join("tune.html");
+    let page_option = ["--budget", &budget, "-o", page.to_str().unwrap()];
+    tune(&page_option).success().stdout(
+        predicate::str::contains("The budget left out the others: ").and(predicate::str::contains(
+            format!("`--budget {budget} --seed"),
+        )),
+    );
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains(&format!("--budget {budget}")));
+    let again = ["--budget", &budget, "--format", "json", "--jobs", "1"];
+    assert_eq!(json(&tune(&again).success()), some);
+    fails_with(
+        tune(&["--budget", "5"]),
+        &[
+            "a budget of 5 replayed requests is too small: an answer takes ",
+            "; give at least ",
+        ],
+    );
+}
+
+#[test]
 fn a_recording_with_hardly_a_wake_up_gives_no_answer() {
     let reads = repository().join("docs/examples/recorded-guest/reads.parquet");
     let reads = reads.to_str().unwrap();
@@ -244,6 +285,17 @@ fn tune_finds_what_idle_cpus_should_be_told_for_a_recording() {
         .stdout(predicate::str::contains("A day in force").not());
     let again = json(&tune(&[&keep[..], &["--jobs", "1"]].concat()).success());
     assert_eq!(again["best"], answer["best"]);
+    // A set of a recording of idle periods costs its events; a third of the sets still has one that keeps the condition.
+    let [sets, events] = ["space", "simulated"].map(|name| answer[name].as_u64().unwrap());
+    let budget = (events / 3).to_string();
+    let some = json(&tune(&[&keep[..], &["--budget", &budget]].concat()).success());
+    assert_eq!(some["is_exhaustive"], false);
+    assert!(some["simulated"].as_u64().unwrap() <= events / 3, "{some}");
+    assert!(some["tried"].as_u64().unwrap() < sets / 2, "{some}");
+    assert_eq!(some["best"]["conditions"][0]["is_kept"], true, "{some}");
+    tune(&[&keep[..2], &["--budget", &budget]].concat())
+        .success()
+        .stdout(predicate::str::contains(" events were replayed."));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 mod conditions;
 mod made_up;
+mod recorded;
 mod search;
 mod search_quality;
 mod simulation;

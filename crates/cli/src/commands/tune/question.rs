@@ -1,6 +1,6 @@
 //! The command of a search, for a page.
 
-use wakepath_tune::{AnswerOrigin, SearchRequest};
+use wakepath_tune::{AnswerOrigin, SearchAnswer, SearchRequest};
 use wakepath_units::printable;
 
 use super::arguments::{Args, DecidedOn};
@@ -9,7 +9,7 @@ use super::arguments::{Args, DecidedOn};
 pub(super) fn compose_command(
     args: &Args,
     request: &SearchRequest,
-    origin: AnswerOrigin,
+    answer: &SearchAnswer,
 ) -> String {
     let mut words = vec!["wakepath".to_owned(), "tune".to_owned()];
     words.extend(args.loads.iter().cloned());
@@ -37,8 +37,12 @@ pub(super) fn compose_command(
     if let Some(kernel) = args.kernel {
         push_option("--kernel", kernel.to_string());
     }
-    // The budget of a recording follows from its tables.
-    if !matches!(origin, AnswerOrigin::Recording | AnswerOrigin::RecordedIdle) {
+    // Once every set of a recording was replayed, a larger budget changes nothing.
+    let is_recorded = matches!(
+        answer.origin,
+        AnswerOrigin::Recording | AnswerOrigin::RecordedIdle
+    );
+    if !(is_recorded && answer.is_exhaustive) {
         push_option("--budget", request.budget.to_string());
     }
     push_option("--seed", args.seed.to_string());

@@ -12,7 +12,7 @@ use wakepath_tune::{
 };
 
 use super::arguments::Args;
-use super::simulated::Searched;
+use super::simulated::{Searched, find_budget_for_arguments};
 use crate::commands::here;
 use crate::messages::{note, warning};
 use crate::waiting;
@@ -65,7 +65,7 @@ pub(super) fn searches_tables_of_drive(args: &Args) -> bool {
 /// Hours of a day.
 const DAY_HOURS: f64 = 24.0;
 
-/// Replays the recordings' idle periods under every set of the space, and returns what was recorded in words, with the answer.
+/// Replays the recordings' idle periods under the sets of the space, as far as the budget goes, and returns what was recorded in words, with the answer.
 pub(super) fn search_idle_policies(
     args: &Args,
     loads: &[LoadArgument],
@@ -115,7 +115,7 @@ pub(super) fn search_idle_policies(
     };
     let searched = waiting::run_with_progress(args.jobs, 0, "sets", |_, cancelled| {
         let replay = IdleReplay::new(&recordings, cancelled);
-        request.budget = replay.budget_for_every_set(&space);
+        request.budget = find_budget_for_arguments(args, &replay, 1, 1.0)?;
         Ok(Searched {
             answer: search_best_policy_set(&space, request, &replay)?,
             sensitivity: None,
@@ -163,7 +163,7 @@ pub(super) fn read_recordings(
         .collect()
 }
 
-/// Tries every table on the recordings, with a budget to match.
+/// Tries tables on the recordings, as far as the budget goes.
 pub(super) fn search_tables(
     args: &Args,
     drive: &DriveModel,
@@ -179,7 +179,7 @@ pub(super) fn search_tables(
     note!("(in force) stands for the table {in_force}");
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
-        request.budget = replay.budget_for_every_set(&space);
+        request.budget = find_budget_for_arguments(args, &replay, 1, 1.0)?;
         let mut answer = search_best_policy_set(&space, request, &replay)?;
         let notes = replay.check_wake_ups_after_search(request)?;
         answer.notes.extend(notes);

@@ -1,7 +1,7 @@
 //! The search of `wakepath tune` over simulated runs.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::bail;
 use wakepath_doctor::{EarlierCalibration, examine_machine};
@@ -74,13 +74,8 @@ pub(super) fn set_budget_and_search(
             space.check_something_can_be_simulated()?;
         }
         space.try_sets_first(&fixes);
-        request.budget = match args.budget {
-            BudgetArgument::Requests(requests) => Budget(requests),
-            BudgetArgument::Time(time) => {
-                let all = estimate_requests_in_time(&simulation, time, args.seed)?.0 as f64;
-                Budget((all / budgets).round().max(1.0) as u64)
-            }
-        };
+        let repeats = 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1);
+        request.budget = find_budget_for_arguments(args, &simulation, repeats, budgets)?;
         let mut answer = search_best_policy_set(&space, request, &simulation)?;
         if args.cost.is_cost_asked_for() && leaves_hours_of_rest(&loads) {
             add_power_at_rest_to_answer(machine, &mut answer, cancelled)?;
@@ -149,28 +144,37 @@ fn list_fixes_for_system(
     fixes.filter_map(|finding| finding.set).collect()
 }
 
-/// Number of requests that this computer simulates in a time, by the rate of two runs for each thread.
-fn estimate_requests_in_time(
-    simulation: &Simulation<'_>,
-    time: Duration,
-    seed: u64,
+/// The budget of a search that the arguments give. A time is for so many `budgets` together, and becomes requests by the rate of
+/// `repeats` runs of the policies in force.
+pub(super) fn find_budget_for_arguments(
+    args: &Args,
+    evaluator: &dyn Evaluator,
+    repeats: u32,
+    budgets: f64,
 ) -> anyhow::Result<Budget> {
+    let time = match args.budget {
+        BudgetArgument::Requests(requests) => return Ok(Budget(requests)),
+        BudgetArgument::Time(time) => time,
+    };
     let effort = Effort {
-        first_seed: seed,
-        repeats: 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1),
+        first_seed: args.seed,
+        repeats,
         shortened: 1,
     };
     let started = Instant::now();
-    let outcomes = simulation.run_sets_in_order(&[PolicySet::default()], effort)?;
+    let outcomes = evaluator.run_sets_in_order(&[PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
-        Some(TrialOutcome::Ran(trial)) => Ok(Budget::from_seconds_at_measured_rate(
-            time.as_secs_f64(),
-            trial.requests,
-            took,
-        )),
-        Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
-        None => bail!("what is in force cannot be simulated"),
+        Some(TrialOutcome::Ran(trial)) => {
+            let seconds = time.as_secs_f64() / budgets;
+            Ok(Budget::from_seconds_at_measured_rate(
+                seconds,
+                trial.requests,
+                took,
+            ))
+        }
+        Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be tried: {why}"),
+        None => bail!("what is in force cannot be tried"),
     }
 }
 

@@ -412,23 +412,28 @@ fn daily_cost_in_words(day: &DayCost) -> String {
 
 /// What was simulated, and how to get the same answer again.
 pub(super) fn effort_sentence(request: &SearchRequest, answer: &SearchAnswer) -> String {
-    if answer.origin == AnswerOrigin::Recording {
-        return format!(
-            "Tried {} of {}. {} blocks of time give the intervals; waits are of the whole recording. The load is as recorded: \
-             it does not wait for a slower drive.",
-            answer.tried,
-            count_with_noun(answer.space as u64, "table"),
-            answer.repeats
-        );
-    }
-    if answer.origin == AnswerOrigin::RecordedIdle {
-        return format!(
-            "Replayed {} of {} on recorded idle periods. {} blocks of time give the intervals. The load is as recorded: it \
-             does not answer to faster or slower service, and hours beyond the recordings' are left out.",
-            answer.tried,
-            count_with_noun(answer.space as u64, "set"),
-            answer.repeats
-        );
+    match answer.origin {
+        AnswerOrigin::Recording => {
+            return format!(
+                "Tried {} of {}. {}{} blocks of time give the intervals; waits are of the whole recording. The load is as \
+                 recorded: it does not wait for a slower drive.",
+                answer.tried,
+                count_with_noun(answer.space as u64, "table"),
+                describe_replays_within_budget(answer, "requests"),
+                answer.repeats
+            );
+        }
+        AnswerOrigin::RecordedIdle => {
+            return format!(
+                "Replayed {} of {} on recorded idle periods. {}{} blocks of time give the intervals. The load is as recorded: \
+                 it does not answer to faster or slower service, and hours beyond the recordings' are left out.",
+                answer.tried,
+                count_with_noun(answer.space as u64, "set"),
+                describe_replays_within_budget(answer, "events"),
+                answer.repeats
+            );
+        }
+        AnswerOrigin::Simulation | AnswerOrigin::Measurement => {}
     }
     let searched = describe_search(request, answer);
     if answer.origin == AnswerOrigin::Measurement {
@@ -442,6 +447,17 @@ pub(super) fn effort_sentence(request: &SearchRequest, answer: &SearchAnswer) ->
         );
     }
     searched
+}
+
+/// What a budget left out of recordings, and how to get the answer again; empty where everything was replayed.
+fn describe_replays_within_budget(answer: &SearchAnswer, unit: &str) -> String {
+    if answer.is_exhaustive {
+        return String::new();
+    }
+    format!(
+        "The budget left out the others: {} {unit} were replayed. `--budget {} --seed {}` gives the same answer anywhere. ",
+        answer.simulated, answer.budget, answer.seed
+    )
 }
 
 /// Whether an answer is a set that changes something.
