@@ -12,6 +12,7 @@
 //! The search is pure: no clock, no file. A [`LoadArgument`] is a load as people write it. The same space, seed and budget give the same answer for any number of threads.
 
 mod answer;
+mod assumption;
 mod budget;
 mod drive_replay;
 mod effects;
@@ -21,6 +22,7 @@ mod evaluator;
 mod figures;
 mod finalists;
 mod idle_replay;
+mod influence;
 mod judgement;
 mod load;
 mod load_argument;
@@ -40,6 +42,7 @@ mod sensitivity;
 mod simulation;
 mod space;
 mod state;
+mod varied_figure;
 
 pub use answer::{
     AnswerOrigin, Contribution, Finalist, KeptCondition, LoadFigures, PredictedFigure,
@@ -59,6 +62,7 @@ pub use measured::{
 pub use objective::SearchObjective;
 pub use rest::add_power_at_rest_to_answer;
 pub use search::{SearchRequest, find_least_budget, search_best_policy_set};
-pub use sensitivity::{AnswerAtRangeEnd, Sensitivity, VariedFigure, vary_assumed_figures};
+pub use sensitivity::vary_assumed_figures;
 pub use simulation::Simulation;
 pub use space::{Dimension, SetChoice, Space};
+pub use varied_figure::{AnswerAtRangeEnd, Sensitivity, VariedFigure};

@@ -51,6 +51,21 @@ impl DailyLoad {
         workload
     }
 
+    /// The load with nothing before its measured time, for runs that decide nothing.
+    pub(crate) fn without_warm_up(&self) -> Self {
+        let mut load = self.clone();
+        match &mut load.workload {
+            Some(Workload::Fio(file)) => {
+                for job in file.jobs.iter_mut().filter(|job| job.ends_only_by_time()) {
+                    job.ramp_time = None;
+                }
+            }
+            Some(Workload::Server(file)) => file.warm_up = Nanoseconds(0),
+            Some(Workload::Tasks(_) | Workload::RtApp(_)) | None => {}
+        }
+        load
+    }
+
     /// Names of several fio jobs with separate figures; empty for a single job and other workloads.
     pub fn names_of_several_jobs(&self) -> Vec<&str> {
         match &self.workload {

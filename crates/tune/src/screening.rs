@@ -137,6 +137,12 @@ impl Screening {
         sets
     }
 
+    /// Number of requests in the short runs of some sets, by their numbers.
+    pub(crate) fn requests_of_sets(&self, numbers: &[usize]) -> f64 {
+        let trials = numbers.iter().filter_map(|set| self.trials[*set].as_ref());
+        trials.map(|trial| trial.requests as f64).sum()
+    }
+
     /// Where a set would stand by the deciding runs with the varied figure; `None` where it did not run.
     fn predict(&self, index: usize, varied: &[Option<Standing>]) -> Option<Standing> {
         let before = self.short.get(index)?.as_ref()?;

@@ -1,6 +1,7 @@
 //! Which assumed figures of the machine would change the answer.
 //!
-//! Each assumed figure goes to the low and the high end of a range, one figure at a time. One short run of each set screens
+//! Each assumed figure goes to the low and the high end of a range, one figure at a time, those of likely influence first if
+//! the requests are too few for all. One short run of each set screens
 //! all figures ([`Screening`]): first the present settings, the answer and the set nearest to it, then the others, unless a
 //! figure changed nothing at all. For figures that come near to a change, the sets run again on the deciding
 //! seeds: once each, and several times where a runner-up then looks better. A figure changes the answer only where so few runs
@@ -8,22 +9,24 @@
 
 use std::sync::atomic::AtomicBool;
 
-use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
 
 use crate::TuneError;
 use crate::answer::SearchAnswer;
+use crate::assumption::{Assumption, Variation, list_assumptions};
 use crate::epp_effect::set_with_scaled_epp_effect;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score, mean};
 use crate::finalists;
+use crate::influence::{OrderingRuns, movement_of_scores};
 use crate::judgement::is_better_beyond_chance;
 use crate::load::check_hours_and_count_rest;
 use crate::screening::{LOOKS_BETTER, NEAR, Screening, Standing, has_enough_requests};
 use crate::search::{MOST_OF_SHORTENED_RUN, SearchRequest, smallest_cost_of_whole_runs};
 use crate::simulation::Simulation;
+use crate::varied_figure::{AnswerAtRangeEnd, Sensitivity, VariedFigure};
 
 /// Number of sets beside the answer that run at each end of a range.
 const NEXT_SETS: usize = 5;
@@ -36,72 +39,6 @@ const SHORTENED: [u32; 3] = [1, 4, 16];
 
 /// Most requests of the screening as a share of all; the others are for figures that come near to a change.
 const SCREENING_SHARE: f64 = 0.6;
-
-/// Name of the only assumption beside figures: how much an energy-performance preference changes.
-const EPP_EFFECT: &str = "EPP's effect";
-
-/// Effects on the answer, with assumed figures of the machine varied singly.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sensitivity {
-    /// Varied figures.
-    pub figures: Vec<VariedFigure>,
-    /// Names of assumed figures left out for want of requests. With short runs these are figures that came near to a change, too.
-    pub not_reached: Vec<String>,
-    /// The measured time of screening runs was divided by this.
-    pub shortened: u32,
-    /// Number of simulated requests.
-    pub simulated: u64,
-}
-
-/// An assumed figure at both ends of a range.
-#[derive(Clone, Debug, Serialize)]
-pub struct VariedFigure {
-    /// Name of the figure as `machine show` prints it.
-    pub figure: String,
-    /// The assumed value, in the figure's unit.
-    pub assumed: f64,
-    /// Why this value was assumed.
-    pub reason: String,
-    /// Where the range comes from.
-    pub range_source: String,
-    /// Whether one run of each set judged the figure: nothing came near to a change.
-    pub by_one_run: bool,
-    /// Whether no requests were left for others than the present settings, the answer and the set nearest to it.
-    pub with_nearest_only: bool,
-    /// The answer at the low and at the high end; ends impossible for the machine are left out.
-    pub ends: Vec<AnswerAtRangeEnd>,
-}
-
-/// The answer with an assumed figure at an end of the range.
-#[derive(Clone, Debug, Serialize)]
-pub struct AnswerAtRangeEnd {
-    /// The figure's value.
-    pub value: f64,
-    /// Gain over the present settings in percent; `None` where nothing was to be changed.
-    pub gain_percent: Option<f64>,
-    /// The set that replaces the answer; `None` where the answer stays, or the same runs with the assumed figures replace it
-    /// by that set, too.
-    pub other_answer: Option<String>,
-    /// Whether the answer breaks a condition.
-    pub breaks_condition: bool,
-}
-
-/// A changed assumption.
-enum Variation {
-    /// A figure of the machine gets a value.
-    Figure(f64),
-    /// The distance of each energy-performance preference from the neutral one is multiplied.
-    EppEffect(f64),
-}
-
-/// An assumption with both ends.
-struct Assumption {
-    name: String,
-    assumed: f64,
-    reason: String,
-    range_source: String,
-    ends: Vec<Variation>,
-}
 
 /// The answer, the present settings, and the answer's runners-up.
 struct Contenders {
@@ -131,7 +68,7 @@ pub fn vary_assumed_figures(
     let Some(contenders) = Contenders::from_answer(answer, request.objective.goal) else {
         return Ok(None);
     };
-    let assumptions = list_assumptions(machine, &contenders.sets);
+    let mut assumptions = list_assumptions(machine, &contenders.sets);
     let conditions = request.conditions_with_implied_rates();
     let study = RangeStudy {
         machine,
@@ -150,6 +87,8 @@ pub fn vary_assumed_figures(
     let mut sensitivity = Sensitivity {
         figures: Vec::new(),
         not_reached: Vec::new(),
+        not_reached_without_effect: 0,
+        ordered_by_shortened: None,
         shortened: 1,
         simulated: 0,
     };
@@ -157,6 +96,12 @@ pub fn vary_assumed_figures(
     else {
         return Ok(None);
     };
+    study.put_influential_first(
+        &screening,
+        &mut assumptions,
+        most_requests,
+        &mut sensitivity,
+    )?;
     let mut rounds = ScreeningRounds {
         study: &study,
         screening: &screening,
@@ -174,7 +119,11 @@ pub fn vary_assumed_figures(
     for (figure, assumption) in varied.zip(&assumptions) {
         match figure {
             Some(figure) => sensitivity.figures.push(figure),
-            None => sensitivity.not_reached.push(assumption.name.clone()),
+            None => {
+                sensitivity.not_reached_without_effect +=
+                    usize::from(assumption.influence == Some(0.0));
+                sensitivity.not_reached.push(assumption.name.clone());
+            }
         }
     }
     Ok(Some(sensitivity))
@@ -280,13 +229,6 @@ impl ScreeningRounds<'_> {
     }
 }
 
-impl VariedFigure {
-    /// Whether a result is there, and is about the nearest set only.
-    fn needs_other_sets(varied: Option<&Self>) -> bool {
-        varied.is_some_and(|one| one.with_nearest_only)
-    }
-}
-
 impl Assumption {
     fn with_ends(&self, ends: Vec<AnswerAtRangeEnd>, by_one_run: bool) -> VariedFigure {
         VariedFigure {
@@ -328,29 +270,6 @@ struct DecidedAsAssumed {
     other_answer: Option<String>,
     /// Number of simulated requests.
     requests: u64,
-}
-
-/// The assumptions behind runs of the sets on the machine, in the order in which they are varied.
-fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Assumption> {
-    let has_preference = sets
-        .iter()
-        .any(|set| set_with_scaled_epp_effect(machine, set, 0.5) != *set);
-    let epp = has_preference.then(|| Assumption {
-        name: EPP_EFFECT.to_owned(),
-        assumed: 1.0,
-        reason: "a preference moves an end of the range of clocks along a straight line".to_owned(),
-        range_source: "no published range; half and one and a half times the effect".to_owned(),
-        ends: vec![Variation::EppEffect(0.5), Variation::EppEffect(1.5)],
-    });
-    let ranges = machine.assumed_figures_with_ranges().into_iter();
-    let figures = ranges.map(|(figure, range)| Assumption {
-        assumed: figure.figure.value,
-        reason: figure.origin_in_words(),
-        name: figure.key,
-        range_source: range.source.to_owned(),
-        ends: vec![Variation::Figure(range.low), Variation::Figure(range.high)],
-    });
-    epp.into_iter().chain(figures).collect()
 }
 
 /// The sets to run, and how, whatever is varied.
@@ -418,6 +337,81 @@ impl RangeStudy<'_> {
         let ratio = smallest_cost_of_whole_runs(self.question.loads, shortened);
         let is_cheaper = 1.0 / ratio <= MOST_OF_SHORTENED_RUN;
         shortened == 1 || (is_cheaper && has_enough_requests(whole, shortened, &self.question))
+    }
+
+    /// Puts figures of likely influence first, if the requests of the screening are too few for all figures. Very short runs show
+    /// what each figure moves.
+    fn put_influential_first(
+        &self,
+        screening: &Screening,
+        assumptions: &mut [Assumption],
+        most_requests: u64,
+        sensitivity: &mut Sensitivity,
+    ) -> Result<(), TuneError> {
+        let nearest = screening.nearest_sets();
+        let left = most_requests as f64 * SCREENING_SHARE - sensitivity.simulated as f64;
+        let ends: usize = assumptions.iter().skip(1).map(|one| one.ends.len()).sum();
+        if ends as f64 * screening.requests_of_sets(&nearest) <= left {
+            return Ok(());
+        }
+        let pair = &nearest[..nearest.len().min(2)];
+        let loads = self.question.loads;
+        let whole = screening.requests_of_sets(pair)
+            * smallest_cost_of_whole_runs(loads, sensitivity.shortened);
+        let all_whole = whole * (assumptions.len() + 1) as f64;
+        let Some(runs) = OrderingRuns::plan(&self.question, all_whole, left)? else {
+            return Ok(());
+        };
+        let score = |machine: &Machine, sets: &[PolicySet], sensitivity: &mut Sensitivity| {
+            self.score_ordering_runs(&runs, machine, sets, pair, sensitivity)
+        };
+        let Some(before) = score(self.machine, &self.contenders.sets, sensitivity)? else {
+            return Ok(());
+        };
+        let answer = usize::from(self.contenders.answer > 0);
+        for assumption in assumptions.iter_mut() {
+            let mut ends = assumption.ends.iter().rev();
+            let varied = ends.find_map(|end| self.vary(&assumption.name, end));
+            let after = match &varied {
+                Some((_, machine, sets)) => score(machine, sets, sensitivity)?,
+                None => None,
+            };
+            let moved = after.map_or(0.0, |after| movement_of_scores(&before, &after, answer));
+            assumption.influence = Some(moved);
+        }
+        assumptions.sort_by(|one, other| {
+            let moved = [one, other].map(|figure| figure.influence.unwrap_or(0.0));
+            moved[1].total_cmp(&moved[0])
+        });
+        sensitivity.ordered_by_shortened = Some(runs.shortened);
+        Ok(())
+    }
+
+    /// Scores of some of the sets, by their numbers, in the runs that order figures; `None` where one cannot run, or lacks a metric.
+    fn score_ordering_runs(
+        &self,
+        runs: &OrderingRuns,
+        machine: &Machine,
+        sets: &[PolicySet],
+        numbers: &[usize],
+        sensitivity: &mut Sensitivity,
+    ) -> Result<Option<Vec<Score>>, TuneError> {
+        let has_rest = runs.objective.counts_hours_of_rest();
+        let simulation = Simulation::new(
+            machine,
+            &runs.loads,
+            has_rest,
+            self.cancelled,
+            self.report_requests,
+        )?;
+        let chosen: Vec<PolicySet> = numbers.iter().map(|set| sets[*set].clone()).collect();
+        let (trials, requests) = self.run_sets(&simulation, &chosen, 1, runs.shortened)?;
+        sensitivity.simulated += requests;
+        let trials: Option<Vec<Trial>> = trials.into_iter().collect();
+        match trials.map(|trials| runs.score_trials(&trials, self.question.rest_hours)) {
+            Some(Err(TuneError::NoMetric { .. })) | None => Ok(None),
+            Some(scores) => scores.map(Some),
+        }
     }
 
     /// Runs some of the sets, by their numbers, with a figure at each end of its range.
@@ -682,15 +676,5 @@ impl RangeStudy<'_> {
             }),
             breaks_condition: answer_excess > 0.0,
         }))
-    }
-}
-
-impl Sensitivity {
-    /// Figures with an end where another set would be the answer.
-    pub fn figures_that_change_answer(&self) -> impl Iterator<Item = &VariedFigure> {
-        self.figures.iter().filter(|figure| {
-            let mut ends = figure.ends.iter();
-            ends.any(|end| end.other_answer.is_some())
-        })
     }
 }

@@ -194,6 +194,40 @@ fn figures_beyond_the_requests_allowed_are_named() {
     assert_eq!(format!("{little:?}"), format!("{again:?}"));
 }
 
+/// With a percentile asked for, runs of the screening stay whole, and few figures get their turn: those that move something.
+#[test]
+fn figures_of_likely_influence_come_first_where_requests_are_few() {
+    let mut load = reads();
+    if let Some(Workload::Fio(file)) = &mut load.workload {
+        file.jobs[0].at_most = Some(Nanoseconds::from_millis(400));
+    }
+    let mut request = request(vec![load], 4_000_000);
+    request.conditions = vec!["p99_us < 10000".parse().unwrap()];
+    let answer = search(&request, false).unwrap();
+    let whole = vary(&request, &answer, 100_000_000);
+    assert_eq!(whole.ordered_by_shortened, None);
+    assert!(whole.not_reached.is_empty(), "{:?}", whole.not_reached);
+    let few = vary(&request, &answer, whole.simulated / 4);
+    assert!(few.simulated <= whole.simulated / 3, "{}", few.simulated);
+    assert!(few.ordered_by_shortened.is_some());
+    assert!(few.figures.len() >= 4, "{few:?}");
+    // The load writes nothing and reads small blocks.
+    let idle =
+        ["write_service_us", "write_mb_per_s", "flush_us"].map(|name| format!("drive.{name}"));
+    assert!(idle.iter().all(|name| few.not_reached.contains(name)));
+    assert!(few.not_reached_without_effect >= idle.len(), "{few:?}");
+    // Figures beyond those with which the machine's list begins had their turn.
+    let first = &whole.figures[..few.figures.len()];
+    let is_among_first = |name: &str| first.iter().any(|figure| figure.figure == name);
+    assert!(
+        few.figures
+            .iter()
+            .any(|figure| !is_among_first(&figure.figure))
+    );
+    let again = vary(&request, &answer, whole.simulated / 4);
+    assert_eq!(format!("{few:?}"), format!("{again:?}"));
+}
+
 /// Slow random reads beside a sequential reader of large requests, 200 ms.
 fn two_jobs(at_most: Nanoseconds) -> DailyLoad {
     let text = "[global]\nfilename=/dev/nvme0n1\ndirect=1\ntime_based\nruntime=1\n[oltp]\nrw=randread\nbs=4k\nthinktime=500\n\

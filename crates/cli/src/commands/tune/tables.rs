@@ -358,8 +358,14 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     });
     let left = sensitivity.not_reached.len() as u64;
     let not_reached = (left > 0).then(|| {
+        let order = sensitivity.ordered_by_shortened.map_or_else(String::new, |shortened| {
+            let without = sensitivity.not_reached_without_effect;
+            format!(
+                " Those that move most in 1/{shortened} of the time came first; {without} of the others moved nothing there."
+            )
+        });
         format!(
-            "{} not varied, for want of requests; a larger --budget reaches them.",
+            "{} not varied, for want of requests; a larger --budget reaches them.{order}",
             count_with_noun(left, "more assumed figure")
         )
     });
