@@ -145,8 +145,8 @@ pub trait Evaluator: Sync {
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError>;
 
-    /// Number of requests in each trial of recordings, which are replayed whole, whatever the effort. `None`: trials are as
-    /// long as the effort asks for.
+    /// Number of requests in each trial of recordings, which are replayed whole, whatever the effort. `None`: the effort sets
+    /// the length of trials.
     fn requests_of_replay(&self) -> Option<u64> {
         None
     }

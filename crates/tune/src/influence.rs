@@ -1,5 +1,5 @@
-//! Very short runs that put assumed figures in the order of what they move. They decide nothing, so that they need no warm-up, and
-//! means stand for percentiles, which take many requests.
+//! Very short runs that order assumed figures by influence. Such runs decide nothing and need no warm-up, and means stand for
+//! percentiles, which take many requests.
 
 use wakepath_results::LoadCondition;
 
@@ -14,13 +14,13 @@ use crate::search::smallest_cost_of_whole_runs;
 /// Divisors of the measured time, the longest runs first.
 const SHORTENED: [u32; 3] = [4, 16, 64];
 
-/// Most requests of the runs, as a share of those left for the screening that they put in order.
+/// Most requests of ordering runs, as a share of the requests left for screening.
 const MOST_OF_SCREENING: f64 = 1.0 / 3.0;
 
 /// The metric that stands for a percentile of the latency.
 const MEAN_LATENCY: &str = "mean_us";
 
-/// The runs that put figures in order, and what is asked of them.
+/// Runs that put figures in order, and the question behind the runs.
 pub(crate) struct OrderingRuns {
     /// The loads without warm-ups.
     pub(crate) loads: Vec<DailyLoad>,
@@ -33,8 +33,8 @@ pub(crate) struct OrderingRuns {
 }
 
 impl OrderingRuns {
-    /// Plans the longest runs that are cheap enough. `whole_requests`: of all these runs at full length; `left`: requests for them and
-    /// for the screening. `None`: even the shortest are too dear.
+    /// Plans the longest runs that are cheap enough. `whole_requests`: cost of all ordering runs at full length; `left`: requests
+    /// left for ordering and screening. `None`: even the shortest runs are too dear.
     ///
     /// # Errors
     /// There is no metric of the mean latency.
@@ -98,8 +98,8 @@ impl OrderingRuns {
     }
 }
 
-/// How far a varied figure moves scores: the answer's distances from limits, as shares of these, and what lies between the
-/// objectives of the sets, as a share of them. 0: the scores are the same.
+/// How far a varied figure moves scores: the answer's distances from limits, as shares of the limits, and the ratio
+/// between the objectives of two sets. 0: equal scores.
 pub(crate) fn movement_of_scores(before: &[Score], after: &[Score], answer: usize) -> f64 {
     if before == after {
         return 0.0;
@@ -120,7 +120,7 @@ pub(crate) fn movement_of_scores(before: &[Score], after: &[Score], answer: usiz
                 .map(|(before, after)| (after - before).abs())
                 .fold(0.0, f64::max)
         });
-    // What moves all sets alike moves them still, and comes before what moves nothing.
+    // A figure that moves all sets alike comes before figures without effect.
     gap.max(distances).max(f64::MIN_POSITIVE)
 }
 

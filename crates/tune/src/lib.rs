@@ -33,6 +33,7 @@ mod offered;
 mod percentile;
 mod prediction;
 mod proposals;
+mod range_study;
 mod ranking;
 mod recorded_search;
 mod rest;

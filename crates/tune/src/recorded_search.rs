@@ -1,7 +1,7 @@
-//! The search on recordings: each set is replayed once and whole, and the budget counts the requests of these replays.
+//! The search on recordings: each set is replayed once and whole, and the budget counts the requests of all replays.
 //!
-//! Every set is replayed if the budget allows that. Otherwise random sets come first, then sets that a model picks, and then
-//! the neighbours of the best. There are no shortened runs and no fresh seeds: a recording gives a set the same figures each
+//! Every set is replayed if the budget allows. Otherwise random sets come first, then sets that a model picks, and then
+//! the neighbours of the best. There are no shortened runs and no fresh seeds: a recording gives a set equal figures each
 //! time. The decision replays nothing but the answer without each of its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const BATCH: usize = 16;
 pub(crate) struct ReplayedSets {
     /// The sets with their scores, the best first.
     pub(crate) ranking: Ranking,
-    /// Whether these are all sets that can be replayed.
+    /// Whether every set of the space was replayed.
     pub(crate) is_exhaustive: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct ReplayedSets {
 struct ReplayLimit {
     /// Number of requests per replay.
     each: u64,
-    /// Most replays, that of what is in force among them.
+    /// Most replays, with the one of what is in force.
     most: u64,
 }
 

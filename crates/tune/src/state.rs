@@ -65,8 +65,8 @@ impl SearchState<'_> {
         }
     }
 
-    /// Runs policy sets, and counts the requests that were simulated. A recording gives a set the same figures each time, so
-    /// that a set's replay counts once.
+    /// Runs policy sets, and counts the requests that were simulated. A recording gives a set equal figures each time: the
+    /// replay of a set counts once.
     ///
     /// # Errors
     /// The user called the search off.

@@ -9,10 +9,9 @@ pub struct Sensitivity {
     pub figures: Vec<VariedFigure>,
     /// Names of assumed figures left out for want of requests. With short runs these are figures that came near to a change, too.
     pub not_reached: Vec<String>,
-    /// How many of those left out moved nothing in the runs that ordered the figures.
+    /// Number of figures left out without effect in the ordering runs.
     pub not_reached_without_effect: usize,
-    /// Figures came in the order of what they move in runs whose measured time was divided by this, without a warm-up. `None`:
-    /// in the machine's order.
+    /// Divisor of the measured time in runs that ordered figures by influence. `None`: figures came in the machine's order.
     pub ordered_by_shortened: Option<u32>,
     /// The measured time of screening runs was divided by this.
     pub shortened: u32,
@@ -35,6 +34,8 @@ pub struct VariedFigure {
     pub by_one_run: bool,
     /// Whether no requests were left for others than the present settings, the answer and the set nearest to it.
     pub with_nearest_only: bool,
+    /// Whether the figure was varied together with others of little influence, all low and all high, and has no ends of its own.
+    pub together: bool,
     /// The answer at the low and at the high end; ends impossible for the machine are left out.
     pub ends: Vec<AnswerAtRangeEnd>,
 }

@@ -350,20 +350,28 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
         };
         let figures = sensitivity.figures.iter();
         let nearest = figures.filter(|figure| figure.with_nearest_only).count();
+        let figures = sensitivity.figures.iter();
+        let joined = match figures.filter(|figure| figure.together).count() {
+            0 => String::new(),
+            together => format!(" Those of little effect, {together}, were varied together."),
+        };
         let sets = match nearest {
             0 => String::new(),
             _ => format!(" For want of requests, {nearest} of them ran with the answer and the set nearest to it only."),
         };
-        format!("One run of a set{length} was enough for {by_one}: no change came near.{sets}")
+        format!("One run of a set{length} was enough for {by_one}: no change came near.{joined}{sets}")
     });
     let left = sensitivity.not_reached.len() as u64;
     let not_reached = (left > 0).then(|| {
-        let order = sensitivity.ordered_by_shortened.map_or_else(String::new, |shortened| {
-            let without = sensitivity.not_reached_without_effect;
-            format!(
-                " Those that move most in 1/{shortened} of the time came first; {without} of the others moved nothing there."
-            )
-        });
+        let order = sensitivity
+            .ordered_by_shortened
+            .map_or_else(String::new, |shortened| {
+                let unmoved = match sensitivity.not_reached_without_effect {
+                    0 => String::new(),
+                    unmoved => format!("; {unmoved} of the others moved nothing there"),
+                };
+                format!(" Those that move most in 1/{shortened} of the time came first{unmoved}.")
+            });
         format!(
             "{} not varied, for want of requests; a larger --budget reaches them.{order}",
             count_with_noun(left, "more assumed figure")
