@@ -207,8 +207,8 @@ fn note_what_steps_leave_out(observed: &ObservedTasks, file: &TasksFile, too_lar
         };
         warning!(
             "{}{beside}: {} of {} sleeps ended by wake-ups from outside, as from a network card. The recording does not \
-             have what sent them. Requests follow replies where clients seem to wait, and otherwise keep their times: under other settings, \
-             short idle periods can be off by a third, on faster machines rates as well",
+             have what sent them. Requests follow replies where clients seem to wait, and otherwise keep their times: how other settings \
+             would change what clients do is not known",
             first.name,
             count_outside_wake_ups(task),
             task.waits

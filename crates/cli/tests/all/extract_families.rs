@@ -176,18 +176,11 @@ fn measure_recording(recording: &Path) -> Figures {
     }
 }
 
-/// Simulates a workload, and records the run.
-fn simulate(workload: &Path, place: &[&str], recording: &Path) {
+/// Simulates a workload for some time, or as long as it says, and records the run, with the warm-up before.
+fn simulate(workload: &Path, place: &[&str], seconds: &[&str], recording: &Path) {
     let [workload, recording] = [workload, recording].map(|path| path.to_str().unwrap());
     let run = ["sim", workload, "--runs", "1"];
     let record = ["--record", recording, "--all-tasks", "--force"];
-    // The built-in workloads take minutes. A job's second is preceded by a warm-up, and both are recorded.
-    let is_built_in = workload.contains("/workloads/");
-    let seconds: &[&str] = if is_built_in {
-        &["--seconds", "1s"]
-    } else {
-        &[]
-    };
     wakepath(&[&run[..], place, &record[..], seconds].concat()).success();
 }
 
@@ -195,6 +188,8 @@ fn simulate(workload: &Path, place: &[&str], recording: &Path) {
 struct FamilyFiles {
     folder: tempfile::TempDir,
     workload: PathBuf,
+    /// How long the load is simulated.
+    seconds: &'static [&'static str],
 }
 
 impl FamilyFiles {
@@ -209,7 +204,17 @@ impl FamilyFiles {
                 path
             }
         };
-        Self { folder, workload }
+        // A commit's requests are many a second. Of a server with 500 arrivals a second, percentiles of one second are a matter of chance.
+        let seconds: &[&str] = match family.workload {
+            Workload::BuiltIn("web-server.toml") => &["--seconds", "10s"],
+            Workload::BuiltIn(_) => &["--seconds", "1s"],
+            Workload::Job(_) => &[],
+        };
+        Self {
+            folder,
+            workload,
+            seconds,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -219,7 +224,7 @@ impl FamilyFiles {
     /// Extracts tasks from a recording of the family's load. Returns what `extract` says beside its result.
     fn extract(&self) -> String {
         let [recording, tasks] = ["recorded.parquet", "tasks.toml"].map(|name| self.path(name));
-        simulate(&self.workload, &RECORDED, &recording);
+        simulate(&self.workload, &RECORDED, self.seconds, &recording);
         let [recording, tasks] = [&recording, &tasks].map(|path| path.to_str().unwrap());
         let done = wakepath(&["workload", "extract", recording, "-o", tasks]).success();
         String::from_utf8_lossy(&done.get_output().stderr).into_owned()
@@ -227,9 +232,14 @@ impl FamilyFiles {
 
     /// Figures of the load and of the extracted tasks at another place.
     fn measure_at(&self, place: &[&str]) -> [Figures; 2] {
+        // A request in a hundred finds this drive asleep: of a longer run, the 99th percentile lies between two kinds of requests.
+        let seconds = match self.seconds {
+            ["--seconds", _] if place.contains(&"--drive") => &["--seconds", "1s"],
+            other => other,
+        };
         [&self.workload, &self.path("tasks.toml")].map(|workload| {
             let recording = self.path("run.parquet");
-            simulate(workload, place, &recording);
+            simulate(workload, place, seconds, &recording);
             measure_recording(&recording)
         })
     }
@@ -269,16 +279,11 @@ fn each_family_of_loads_answers_to_what_was_not_recorded_or_is_warned_of() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What extracted servers are off by more than the bounds, beside short idle periods: `idle p10`.
 #[test]
 fn servers_answer_to_arrivals_under_policies_that_were_not_recorded() {
     let mut wrong = Vec::new();
-    for (name, places) in [
-        // Open arrivals, on all places.
-        ("web-server.toml", &OTHERS[..]),
-        // Clients that wait for replies. Under psd commits are grouped otherwise, and their mean is 11 % off.
-        ("postgres-commit.toml", &[OTHERS[0], OTHERS[2]]),
-    ] {
+    // Open arrivals, and clients that wait for replies, whose commits share syncs otherwise on each machine.
+    for name in ["web-server.toml", "postgres-commit.toml"] {
         let family = built_in(name);
         let files = FamilyFiles::write(&family);
         files.extract();
@@ -286,9 +291,10 @@ fn servers_answer_to_arrivals_under_policies_that_were_not_recorded() {
         let replies = tasks.matches(" after reply\n").count();
         let arrivals = tasks.matches("\narrival ").count();
         assert!(arrivals > 500, "{name}: {arrivals} arrivals");
-        assert_eq!(replies > arrivals / 2, name == "postgres-commit.toml");
-        wrong.extend(find_deviations(&family, &files, places));
+        let has_clients = name == "postgres-commit.toml";
+        assert_eq!(replies > arrivals / 2, has_clients);
+        assert_eq!(tasks.contains("\nsync 0 "), has_clients);
+        wrong.extend(find_deviations(&family, &files, &OTHERS));
     }
-    wrong.retain(|deviation| !deviation.contains("idle p10"));
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -298,3 +298,83 @@ fn a_callback_keeps_the_tick_of_its_cpu_on_a_machine_with_rcu() {
         count_idle_periods(false, "")
     );
 }
+
+/// Bytes of writes in the order of their submission.
+#[derive(Default)]
+struct WrittenBytes(Vec<u64>);
+
+impl Observer for WrittenBytes {
+    fn request_step_reached(&mut self, _: Nanoseconds, step: RequestStep) {
+        if let RequestStep::Issued {
+            read: false, bytes, ..
+        } = step
+        {
+            self.0.push(bytes);
+        }
+    }
+}
+
+fn observe_writes(tasks: &[(&str, &str)]) -> Vec<u64> {
+    let machine = Machine::find("rk3399").unwrap();
+    let mut written = WrittenBytes::default();
+    let set = "menu".parse().unwrap();
+    simulate_observed(&machine, &tasks_with_steps(tasks), &set, 1, &mut written).unwrap();
+    written.0
+}
+
+#[test]
+fn those_who_come_during_a_sync_share_the_next_one() {
+    let steps = "steps = '''\nsync 0 8192\nwrite 8192 0\nwait 0\nsynced\nsleep 1s\n'''";
+    let late = format!("starts_us = 20\n{steps}");
+    let written = observe_writes(&[("first", steps), ("second", &late), ("third", &late)]);
+    // The second and the third append while the first one's write is in flight.
+    assert_eq!(written, [8192, 16384]);
+    // Without a log in common, each one writes.
+    let alone = |log: usize| late.replace("sync 0", &format!("sync {log}"));
+    let written = observe_writes(&[
+        ("first", steps),
+        ("second", &alone(1)),
+        ("third", &alone(2)),
+    ]);
+    assert_eq!(written, [8192; 3]);
+}
+
+#[test]
+fn a_shared_log_makes_no_more_syncs_for_more_tasks() {
+    let steps = "steps = '''\nrun 20us\nsync 0 4096\nwrite 4096 0\nwait 0\nsynced\nsleep 10us\n'''";
+    let names = ["a", "b", "c", "d"];
+    let syncs = [2, 4].map(|count| {
+        let tasks: Vec<(&str, &str)> = names[..count].iter().map(|name| (*name, steps)).collect();
+        let written = observe_writes(&tasks);
+        (written.len() as f64, written.iter().sum::<u64>() as f64)
+    });
+    let [(few, bytes_of_few), (many, bytes_of_many)] = syncs;
+    assert!((many / few - 1.0).abs() < 0.1, "{syncs:?}");
+    assert!(bytes_of_many > 1.8 * bytes_of_few, "{syncs:?}");
+}
+
+#[test]
+fn a_request_comes_whether_a_task_waits_or_not() {
+    // The work takes longer than from one request to the next: a second task of the pool helps, and without one requests wait.
+    let steps = |pool: &str| {
+        format!("steps = '''\nrun 3ms\nread 4096 0\nwait 0\narrival 2ms cpu 1{pool}\n'''")
+    };
+    let count = |pool: &str| {
+        let steps = [
+            steps(pool),
+            format!("steps = '''\narrival 400ms cpu 1{pool}\nread 4096 0\nwait 0\nrun 3ms\n'''"),
+        ];
+        let workload = tasks_with_steps(&[("first", &steps[0]), ("second", &steps[1])]);
+        let seen = observe_under("menu + performance", &workload);
+        (seen.network.len(), seen.issued.len())
+    };
+    let [(alone, served_alone), (pooled, served_by_two)] = [count(""), count(" pool 0")];
+    // 250 come by the first task's steps, and one by the second one's.
+    assert!(
+        [alone, pooled]
+            .iter()
+            .all(|count| (249..=252).contains(count))
+    );
+    assert!((150..170).contains(&served_alone), "{served_alone}");
+    assert!((240..260).contains(&served_by_two), "{served_by_two}");
+}

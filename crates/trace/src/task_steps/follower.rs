@@ -1,15 +1,18 @@
 //! Follows all tasks through a recording's events in order of time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::exits::ExitLatencies;
 use super::idle_spans::{IdleSpan, IdleSpans};
 use super::interruption::{INTERRUPT_NS, Interruption, longest_interrupt};
+use super::item::{Item, Wait};
 use super::kept_ticks::KeptTicks;
-use super::loops::{FollowedTask, Item, TaskItems, Wait, make_loops};
+use super::loops::{FollowedTask, TaskItems, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
 };
 use super::submissions::Submissions;
+use super::write_pools::WritePools;
 use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{Block, Durability, Event, EventKind, Metadata, QueueStep, TaskStep};
 
@@ -92,8 +95,8 @@ pub(super) struct TaskFollower<'a> {
     kept_ticks: KeptTicks,
     /// Whether number 0 is a task, as in simulated recordings, and no idle task.
     has_task_zero: bool,
-    /// Exit latencies by CPU and state, in ns.
-    exits: HashMap<u32, Vec<u64>>,
+    exits: ExitLatencies,
+    pools: WritePools,
     /// Number of CPUs in the machine; 0 if unknown.
     machine_cpus: u32,
     steps: usize,
@@ -104,13 +107,6 @@ pub(super) struct TaskFollower<'a> {
 
 impl<'a> TaskFollower<'a> {
     pub(super) fn new(metadata: &Metadata, idle: &'a IdleSpans) -> Self {
-        let mut exits = HashMap::new();
-        for group in &metadata.idle_states {
-            let latencies: Vec<u64> = group.states.iter().map(|s| s.exit_latency.0).collect();
-            for cpu in &group.cpus {
-                exits.insert(*cpu, latencies.clone());
-            }
-        }
         Self {
             idle,
             cpus: BTreeMap::new(),
@@ -123,7 +119,8 @@ impl<'a> TaskFollower<'a> {
             kept_ticks: KeptTicks::default(),
             has_task_zero: (metadata.tasks.get(&0))
                 .is_some_and(|name| !name.starts_with("swapper")),
-            exits,
+            exits: ExitLatencies::new(metadata, idle),
+            pools: WritePools::new(&metadata.tasks),
             steps: 0,
             end: idle.window.1,
             observed: ObservedTasks::default(),
@@ -302,11 +299,11 @@ impl<'a> TaskFollower<'a> {
             WakeCause::Arrival(_) if slept_beside_request => WakeCause::Outside,
             other => other,
         };
-        if let WakeCause::Task(waker) = cause {
+        if let WakeCause::Task(number) = cause {
             self.cut_burst(cpu, time);
-            if let Some(waker) = self.tasks.get_mut(&waker) {
+            if let Some(waker) = self.tasks.get_mut(&number) {
                 waker.items.add(Item::Wake(task));
-                self.steps += 1;
+                self.steps += self.pools.most_steps_of_wake_up(number, task);
             }
         }
         let waited_until = match cause {
@@ -396,12 +393,8 @@ impl<'a> TaskFollower<'a> {
 
     /// When a CPU began to leave the idle state of a span, which it had left at `time`.
     fn begin_of_exit(&self, span: &IdleSpan, cpu: u32, time: u64) -> u64 {
-        let exits = self.exits.get(&cpu);
-        let exit = exits.and_then(|exits| exits.get(usize::from(span.state)));
-        let begun = span
-            .end
-            .min(time)
-            .saturating_sub(exit.copied().unwrap_or(0));
+        let exit = self.exits.exit_latency(cpu, span.state);
+        let begun = span.end.min(time).saturating_sub(exit);
         begun.max(span.start)
     }
 
@@ -500,6 +493,9 @@ impl<'a> TaskFollower<'a> {
         if has_data {
             self.in_flight.insert(place, task);
         }
+        if block.write || !has_data {
+            self.pools.note_submitted(task);
+        }
         self.devices.insert(block.device);
         self.cpus.entry(cpu).or_default().interruption = None;
     }
@@ -519,6 +515,7 @@ impl<'a> TaskFollower<'a> {
         if block.bytes == 0
             && let Some(task) = self.flushes.end_flush(block)
         {
+            self.pools.note_ended(task);
             self.count_ended_request(task, time);
             return;
         }
@@ -527,6 +524,9 @@ impl<'a> TaskFollower<'a> {
         let end = (block.device, block.sector.saturating_add(sectors));
         while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
             self.in_flight.remove(&place);
+            if block.write {
+                self.pools.note_ended(task);
+            }
             self.count_ended_request(task, time);
         }
     }
@@ -567,8 +567,9 @@ impl<'a> TaskFollower<'a> {
                 items,
             });
         }
+        let exclusive = self.pools.into_exclusive_names();
         ObservedTasks {
-            tasks: make_loops(all, (self.idle.window.0, used_ns)),
+            tasks: make_loops(all, &exclusive, (self.idle.window.0, used_ns)),
             used_ns,
             recorded_ns,
             has_losses: self.idle.has_losses,

@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::observed::{ObservedIo, ObservedRun, ObservedStep, ObservedTask};
+use super::arrival_sources::{ArrivalSleeps, median};
+use super::item::{Item, Wait};
+use super::observed::{ArrivalSource, ObservedRun, ObservedStep, ObservedTask};
+use super::shared_syncs::{PoolTask, share_syncs};
 
 /// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
 /// itself (RCU, schedutil, interrupts, migration).
@@ -28,34 +31,6 @@ const MOST_WAITS_IN_ORDER: u32 = 64;
 
 /// Fewest sleeps that tell a periodic timer from sleeps of a fixed length.
 const FEWEST_SLEEPS: usize = 4;
-
-/// What a task did next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Run(ObservedRun),
-    Io(ObservedIo),
-    Flush,
-    /// The task woke the task with this number.
-    Wake(u32),
-    Wait(Wait),
-    /// The task needed at most so many requests in flight to go on, and there were no more.
-    Pass(u32),
-}
-
-/// A task's wait by its cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// Until so many of the task's requests were in flight.
-    Io(u32),
-    /// From a time until the expiry that a timer was set for, in ns.
-    Timer { begun: u64, expiry: u64 },
-    /// Until a task's wake-up.
-    Task { waker: u32, slept_ns: u64 },
-    /// From a time until an interrupt on a CPU, which no timer and no own request raised; in ns.
-    Arrival { begun: u64, at: u64, cpu: u32 },
-    /// For a time in ns, until something outside.
-    Outside(u64),
-}
 
 /// What a task did from its first burst on.
 #[derive(Clone, Debug, Default)]
@@ -231,7 +206,7 @@ impl TaskItems {
                 Item::Run(run) => run_ns = run_ns.saturating_add(run.time_ns),
                 Item::Wait(Wait::Io(most)) | Item::Pass(most) => latest = latest.min(*most),
                 Item::Wait(_) => run_ns = run_ns.saturating_add(BETWEEN_REQUESTS_NS + 1),
-                Item::Flush | Item::Wake(_) => {}
+                Item::Flush | Item::Wake(_) | Item::JoinSync { .. } | Item::EndSync => {}
             }
         }
         self.items = all;
@@ -309,12 +284,11 @@ impl TaskItems {
     /// The steps, with `indices` of tasks by number.
     ///
     /// A periodic timer runs from the time when the task began, `begun`, on, and not from the end of what the task did first.
-    /// `follows_reply`: what comes from outside answers what the task has done.
     fn into_steps(
         self,
         indices: &BTreeMap<u32, usize>,
         begun: u64,
-        follows_reply: bool,
+        from: ArrivalSource,
     ) -> Vec<ObservedStep> {
         let is_periodic = self.has_periodic_timer();
         let mut last_expiry = Some(begun).filter(|_| is_periodic);
@@ -330,6 +304,8 @@ impl TaskItems {
                 Item::Run(run) => ObservedStep::Run(run),
                 Item::Io(io) => ObservedStep::Io(io),
                 Item::Flush => ObservedStep::Flush,
+                Item::JoinSync { log, bytes } => ObservedStep::JoinSync { log, bytes },
+                Item::EndSync => ObservedStep::EndSync,
                 Item::Wake(task) => match indices.get(&task) {
                     Some(index) => ObservedStep::Wake(*index),
                     None => continue,
@@ -345,12 +321,13 @@ impl TaskItems {
                     }
                 }
                 Item::Wait(Wait::Arrival { begun, at, cpu }) => {
-                    let since = if follows_reply { begun } else { last_arrival };
+                    let is_answer = from == ArrivalSource::Client;
+                    let since = if is_answer { begun } else { last_arrival };
                     last_arrival = at;
                     ObservedStep::Arrival {
                         after_ns: at.saturating_sub(since),
                         cpu,
-                        follows_reply,
+                        from,
                     }
                 }
                 Item::Wait(Wait::Task { .. }) => ObservedStep::AwaitWakeUp,
@@ -382,11 +359,6 @@ fn add_waits_in_order(all: &mut Vec<Item>, writes: u32, recorded: &[Item]) {
     all.extend((0..left).rev().map(Item::Pass));
 }
 
-/// The median of ascending times in ns; 0 without any.
-fn median(times: &[u64]) -> u64 {
-    times.get(times.len() / 2).copied().unwrap_or(0)
-}
-
 /// Mean distance in ns of times from their median.
 fn mean_deviation(mut times: Vec<u64>) -> u64 {
     times.sort_unstable();
@@ -405,9 +377,10 @@ pub(super) struct FollowedTask {
     pub(super) items: TaskItems,
 }
 
-/// Makes a loop of what each task did, from a start on and for so many ns.
+/// Makes a loop of what each task did, from a start on and for so many ns. Tasks with `exclusive` names write one at a time.
 pub(super) fn make_loops(
     mut all: Vec<FollowedTask>,
+    exclusive: &BTreeSet<String>,
     (start, used_ns): (u64, u64),
 ) -> Vec<ObservedTask> {
     all.retain(|task| !task.items.is_empty() && !is_left_out(task.name.as_deref()));
@@ -419,11 +392,12 @@ pub(super) fn make_loops(
     }
     all.retain(|task| !task.items.is_empty());
     all.sort_by_key(|task| (Reverse(task.items.requests), task.number));
+    share_syncs_of_tasks(&mut all, exclusive);
     balance_wake_ups(&mut all);
     let indices: BTreeMap<u32, usize> = (all.iter().enumerate())
         .map(|(index, task)| (task.number, index))
         .collect();
-    let turnarounds = collect_turnarounds(&all);
+    let sources = find_sources_of_arrivals(&all);
     let tasks = all.into_iter().map(|task| ObservedTask {
         number: task.number,
         delay_ns: task.items.delay_ns,
@@ -439,53 +413,55 @@ pub(super) fn make_loops(
         is_waited_for: task.items.is_waited_for,
         steps: {
             let begun = start.saturating_add(task.items.delay_ns);
-            let turnaround = turnarounds.get(&task.name);
-            let follows_reply = turnaround.is_some_and(Turnaround::has_waiting_clients);
-            task.items.into_steps(&indices, begun, follows_reply)
+            let from = sources.get(&task.name).copied();
+            let source = from.unwrap_or(ArrivalSource::Own);
+            task.items.into_steps(&indices, begun, source)
         },
         name: task.name,
     });
     tasks.collect()
 }
 
-/// Times in ns of tasks with one name, as a server's threads are, between interrupts from outside.
-#[derive(Clone, Debug, Default)]
-struct Turnaround {
-    /// From the begin of a sleep to the interrupt that ended it.
-    sleeps: Vec<u64>,
-    /// From an interrupt to the next sleep for one.
-    answers: Vec<u64>,
-}
-
-impl Turnaround {
-    fn add_task(&mut self, items: &[Item]) {
-        let mut last = None;
-        for item in items {
-            if let Item::Wait(Wait::Arrival { begun, at, .. }) = item {
-                self.sleeps.push(at.saturating_sub(*begun));
-                if let Some(last) = last.replace(*at) {
-                    self.answers.push(begun.saturating_sub(last));
-                }
-            }
-        }
-        self.sleeps.sort_unstable();
-        self.answers.sort_unstable();
-    }
-
-    /// Whether clients wait for the tasks, and send again once they have the reply: most interrupts come sooner after it than in half
-    /// the time that a reply takes.
-    fn has_waiting_clients(&self) -> bool {
-        self.answers.len() >= FEWEST_SLEEPS && median(&self.sleeps) < median(&self.answers) / 2
-    }
-}
-
-fn collect_turnarounds(all: &[FollowedTask]) -> BTreeMap<Option<String>, Turnaround> {
-    let mut turnarounds: BTreeMap<_, Turnaround> = BTreeMap::new();
+/// Who sends to tasks, by their name.
+fn find_sources_of_arrivals(all: &[FollowedTask]) -> BTreeMap<Option<String>, ArrivalSource> {
+    let mut sleeps: BTreeMap<_, ArrivalSleeps> = BTreeMap::new();
     for task in all {
-        let turnaround = turnarounds.entry(task.name.clone()).or_default();
-        turnaround.add_task(&task.items.items);
+        let of_name = sleeps.entry(task.name.clone()).or_default();
+        of_name.add_task(&task.items.items);
     }
-    turnarounds
+    let mut pools = 0..;
+    let sources = sleeps.into_iter().map(|(name, sleeps)| {
+        let source = if sleeps.have_waiting_clients() {
+            ArrivalSource::Client
+        } else if sleeps.end_with_last_sleeper_first() {
+            pools.next().map_or(ArrivalSource::Own, ArrivalSource::Pool)
+        } else {
+            ArrivalSource::Own
+        };
+        (name, source)
+    });
+    sources.collect()
+}
+
+/// Makes tasks of one name that write one at a time join each other's syncs, if they wait for these.
+fn share_syncs_of_tasks(all: &mut [FollowedTask], exclusive: &BTreeSet<String>) {
+    let mut logs = 0;
+    for name in exclusive {
+        let of_name = all
+            .iter_mut()
+            .filter(|task| task.name.as_ref() == Some(name));
+        let mut pool: Vec<PoolTask<'_>> = of_name
+            .map(|task| {
+                let TaskItems { items, depth, .. } = &mut task.items;
+                PoolTask {
+                    number: task.number,
+                    items,
+                    depth,
+                }
+            })
+            .collect();
+        logs += u32::from(share_syncs(&mut pool, logs));
+    }
 }
 
 fn is_left_out(name: Option<&str>) -> bool {

@@ -7,21 +7,27 @@
 //! 10 us before, else from the task that runs. The end of a sleep is the time that the governor was told for the next timer,
 //! so that the idle state's exit is not part of the sleep. A task whose timers expire more evenly than its sleeps last has a periodic
 //! timer. A task after which CPUs never stop their tick leaves RCU callbacks. A write that flushes the drive's cache first becomes a
-//! flush, a wait for it, and the write.
+//! flush, a wait for it, and the write. Tasks of one name that write one at a time, and wake each other after that, share syncs: each
+//! commit joins one.
 
 use crate::recording::{DataQuality, Metadata, Reader, RecordingError};
 
+mod arrival_sources;
+mod exits;
 mod follower;
 mod idle_spans;
 mod interruption;
+mod item;
 mod kept_ticks;
 mod loops;
 mod observed;
+mod shared_syncs;
 mod submissions;
+mod write_pools;
 
 pub use self::observed::{
-    MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedSubmission, ObservedTask,
-    ObservedTasks,
+    ArrivalSource, MAX_OBSERVED_STEPS, ObservedIo, ObservedRun, ObservedStep, ObservedSubmission,
+    ObservedTask, ObservedTasks,
 };
 
 use self::follower::TaskFollower;

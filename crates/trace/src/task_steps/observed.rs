@@ -90,19 +90,40 @@ pub enum ObservedStep {
     SleepAfterLastTimer(u64),
     /// The task slept until a device other than the drive, such as a network card, interrupted a CPU.
     Arrival {
-        /// Time in ns from the task's last arrival on, or from the begin of the sleep.
+        /// Time in ns from the begin of the sleep if clients wait for the task, else from the task's last arrival on.
         after_ns: u64,
         /// The CPU that was interrupted.
         cpu: u32,
-        /// Whether the time is from the begin of the sleep: others mostly wait for the task, so what comes answers its last work.
-        follows_reply: bool,
+        /// Who sends, and for whom.
+        from: ArrivalSource,
     },
     /// The task woke the task with this index in [`ObservedTasks::tasks`].
     Wake(usize),
     /// The task slept until another task woke it.
     AwaitWakeUp,
+    /// The task appended so many bytes to a log and waited until they were on the media. Steps up to [`ObservedStep::EndSync`] are
+    /// those of a sync, which one task does for all that wait.
+    JoinSync {
+        /// Number of the log.
+        log: u32,
+        /// Bytes that a further task adds to a sync.
+        bytes: u32,
+    },
+    /// The end of a sync's steps.
+    EndSync,
     /// The task left an RCU callback on its CPU (`call_rcu()`).
     LeaveCallback,
+}
+
+/// Who interrupts a CPU from outside, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalSource {
+    /// Clients that mostly wait for this task: what comes answers its last work.
+    Client,
+    /// Others, for this task.
+    Own,
+    /// Others, for any task of the pool with this number: for the one that fell asleep last.
+    Pool(u32),
 }
 
 /// A task's time on a CPU.

@@ -658,14 +658,14 @@ fn served_rounds(ran: u64) -> Vec<TimedEvent> {
 
 #[test]
 fn an_interrupt_from_outside_is_an_arrival_on_its_cpu() {
-    for (ran, first_us, further_us, follows_reply) in [(100, 950, 1000, false), (900, 50, 50, true)]
-    {
+    use ArrivalSource::{Client, Own};
+    for (ran, first_us, further_us, from) in [(100, 950, 1000, Own), (900, 50, 50, Client)] {
         let observed = collect(&served_rounds(ran));
         let arrival = |us: u64| ObservedStep::Arrival {
             // The 10 us before the interrupt are the idle state's exit.
             after_ns: us * US,
             cpu: 1,
-            follows_reply,
+            from,
         };
         let steps = &observed.tasks[0].steps;
         assert_eq!(steps[..2], [run(ran, 0), arrival(first_us)]);

@@ -33,8 +33,8 @@ mod tests;
 
 pub use error::TasksError;
 pub use model::{
-    MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_SUBMISSION_CYCLES, MAX_TASKS, StepTask,
-    SubmissionWork, TasksFile, WorkStep,
+    MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_SUBMISSION_CYCLES, MAX_TASKS,
+    RequestSource, StepTask, SubmissionWork, TasksFile, WorkStep,
 };
 
 use self::error::FilePlace;

@@ -112,6 +112,18 @@ pub struct StepTask {
     pub steps: Vec<WorkStep>,
 }
 
+/// Where a request by the network is from, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestSource {
+    /// From a client that waits for the task's reply, for this task.
+    Client,
+    /// From somebody who does not wait, for this task.
+    Own,
+    /// From somebody who does not wait, for a task of the pool with this number, below [`MAX_TASKS`]: for the one that fell asleep last.
+    Pool(u32),
+}
+
 /// A step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -151,13 +163,25 @@ pub enum WorkStep {
     SleepAfterLastTimer(Nanoseconds),
     /// Sleep until a request comes by the network, whose interrupt is on this CPU.
     Arrival {
-        /// Time from the task's last arrival on, or from now on; no sleep if that is over.
+        /// Time from now on if a client sends once it has the reply, else from the request before among the task's steps. Such requests
+        /// come in any case, and wait if no task sleeps for one.
         time: Nanoseconds,
         /// The CPU that the network card interrupts.
         cpu: u32,
-        /// Whether the time is from now on: the client sends once it has the reply.
-        follows_reply: bool,
+        /// Where the request is from, and for whom.
+        from: RequestSource,
     },
+    /// Append bytes to a log, and wait until they are on the media. The steps up to [`WorkStep::EndSync`] are those of a sync for these
+    /// bytes alone. The task that comes first takes them for all that append until it begins, and its first write has their bytes, too.
+    /// For the others, the wait is over with this sync, or one of them syncs next.
+    JoinSync {
+        /// Number of the log, below [`MAX_TASKS`].
+        log: u32,
+        /// Bytes appended, at most [`MAX_IO_BYTES`].
+        bytes: u32,
+    },
+    /// End of a sync's steps.
+    EndSync,
     /// Wake the task with this number, from 0. A task that is not waiting for that passes its next wait at once.
     Wake(u32),
     /// Sleep until another task's wake-up.

@@ -4,7 +4,7 @@ use std::fmt::{self, Formatter};
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::model::{StepTask, SubmissionWork, TasksFile, WorkStep};
+use super::model::{RequestSource, StepTask, SubmissionWork, TasksFile, WorkStep};
 
 /// Writes a file with tasks as TOML that reads as the same file. A caller's time limit is left out.
 pub(super) fn write_tasks_file(file: &TasksFile, f: &mut Formatter<'_>) -> fmt::Result {
@@ -107,14 +107,16 @@ fn write_step(
         WorkStep::PassIo(most) => writeln!(f, "wait {most} passed"),
         WorkStep::Sleep(time) => writeln!(f, "sleep {}", print_time(*time)),
         WorkStep::SleepAfterLastTimer(time) => writeln!(f, "timer {}", print_time(*time)),
-        WorkStep::Arrival {
-            time,
-            cpu,
-            follows_reply,
-        } => {
-            let after = if *follows_reply { " after reply" } else { "" };
-            writeln!(f, "arrival {} cpu {cpu}{after}", print_time(*time))
+        WorkStep::Arrival { time, cpu, from } => {
+            write!(f, "arrival {} cpu {cpu}", print_time(*time))?;
+            match from {
+                RequestSource::Client => writeln!(f, " after reply"),
+                RequestSource::Own => writeln!(f),
+                RequestSource::Pool(pool) => writeln!(f, " pool {pool}"),
+            }
         }
+        WorkStep::JoinSync { log, bytes } => writeln!(f, "sync {log} {bytes}"),
+        WorkStep::EndSync => writeln!(f, "synced"),
         WorkStep::Wake(task) => match all.get(*task as usize) {
             Some(task) => writeln!(f, "wake {}", task.name),
             None => Ok(()),

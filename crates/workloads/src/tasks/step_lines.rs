@@ -8,13 +8,15 @@ use wakepath_units::spelling::suggestion_with_known_names;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::error::{FilePlace, TasksError};
-use super::model::{MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, WorkStep};
+use super::model::{
+    MAX_CPU, MAX_DEPTH, MAX_IO_BYTES, MAX_SECONDS, MAX_STEPS, MAX_TASKS, RequestSource, WorkStep,
+};
 use crate::text::escape_and_shorten;
 
 /// The steps' words.
-const WORDS: [&str; 12] = [
-    "run", "on", "read", "write", "flush", "wait", "sleep", "timer", "arrival", "wake", "await",
-    "callback",
+const WORDS: [&str; 14] = [
+    "run", "on", "read", "write", "flush", "wait", "sync", "synced", "sleep", "timer", "arrival",
+    "wake", "await", "callback",
 ];
 
 /// Size of a sector in bytes.
@@ -53,6 +55,7 @@ impl<'a> StepLines<'a> {
         let first_line = self.first_line_of_string(steps);
         let mut place = RunPlace::default();
         let mut all = Vec::new();
+        let mut is_in_sync = false;
         for (index, line) in steps.get_ref().lines().enumerate() {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let Some((word, arguments)) = words.split_first() else {
@@ -61,6 +64,11 @@ impl<'a> StepLines<'a> {
             let read = self.parse_step(word, arguments, &mut place);
             let step = read
                 .map_err(|message| self.place.error_in_line(Some(first_line + index), message))?;
+            if let Some(step) = &step {
+                check_place_of_sync(step, &mut is_in_sync).map_err(|message| {
+                    self.place.error_in_line(Some(first_line + index), message)
+                })?;
+            }
             all.extend(step);
             self.count += 1;
             if self.count > MAX_STEPS {
@@ -70,6 +78,10 @@ impl<'a> StepLines<'a> {
         }
         if all.is_empty() {
             let message = "a task has at least one step, such as `run 20us`";
+            return Err(self.place.error_at_value(steps, message));
+        }
+        if is_in_sync {
+            let message = "the steps after the last `sync` have no end; add `synced` behind them";
             return Err(self.place.error_at_value(steps, message));
         }
         Ok(all)
@@ -108,10 +120,18 @@ impl<'a> StepLines<'a> {
             ("flush", []) => WorkStep::Flush,
             ("wait", [most]) => WorkStep::AwaitIo(parse_in_flight(most)?),
             ("wait", [most, "passed"]) => WorkStep::PassIo(parse_in_flight(most)?),
+            ("sync", [log, bytes]) => parse_sync(log, bytes)?,
+            ("synced", []) => WorkStep::EndSync,
             ("sleep", [time]) => WorkStep::Sleep(parse_step_time(time)?),
             ("timer", [time]) => WorkStep::SleepAfterLastTimer(parse_step_time(time)?),
-            ("arrival", [time, "cpu", cpu]) => parse_arrival(time, cpu, false)?,
-            ("arrival", [time, "cpu", cpu, "after", "reply"]) => parse_arrival(time, cpu, true)?,
+            ("arrival", [time, "cpu", cpu]) => parse_arrival(time, cpu, RequestSource::Own)?,
+            ("arrival", [time, "cpu", cpu, "pool", pool]) => {
+                let pool = parse_number_up_to(pool, "the number of a pool", MAX_TASKS as u64 - 1)?;
+                parse_arrival(time, cpu, RequestSource::Pool(pool as u32))?
+            }
+            ("arrival", [time, "cpu", cpu, "after", "reply"]) => {
+                parse_arrival(time, cpu, RequestSource::Client)?
+            }
             ("wake", [name]) => WorkStep::Wake(self.number_of_task(name)?),
             ("await", []) => WorkStep::AwaitWakeUp,
             ("callback", []) => WorkStep::LeaveCallback,
@@ -187,12 +207,33 @@ fn parse_request(
 }
 
 /// Parses a wait for a request from the network.
-fn parse_arrival(time: &str, cpu: &str, follows_reply: bool) -> Result<WorkStep, String> {
+fn parse_arrival(time: &str, cpu: &str, from: RequestSource) -> Result<WorkStep, String> {
     Ok(WorkStep::Arrival {
         time: parse_step_time(time)?,
         cpu: parse_number_up_to(cpu, "a CPU", MAX_CPU as u64)? as u32,
-        follows_reply,
+        from,
     })
+}
+
+/// Parses what a task appends to a log.
+fn parse_sync(log: &str, bytes: &str) -> Result<WorkStep, String> {
+    Ok(WorkStep::JoinSync {
+        log: parse_number_up_to(log, "the number of a log", MAX_TASKS as u64 - 1)? as u32,
+        bytes: parse_number_up_to(bytes, "a size in bytes", MAX_IO_BYTES)? as u32,
+    })
+}
+
+/// Checks that `sync` and `synced` come by turns, the one first.
+fn check_place_of_sync(step: &WorkStep, is_in_sync: &mut bool) -> Result<(), &'static str> {
+    match step {
+        WorkStep::JoinSync { .. } if std::mem::replace(is_in_sync, true) => {
+            Err("`sync` among the steps of another one; end these with `synced`")
+        }
+        WorkStep::EndSync if !std::mem::take(is_in_sync) => {
+            Err("`synced` without a `sync` before it; write `sync 0 4096` where the sync begins")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Parses the most requests in flight after a wait.
@@ -224,6 +265,8 @@ fn describe_wrong_step(word: &str, arguments: usize) -> String {
         "run" => "run 20us",
         "read" | "write" => "read 4096 0",
         "wait" => "wait 0",
+        "sync" => "sync 0 4096",
+        "synced" => "synced",
         "sleep" | "timer" => "sleep 300us",
         "arrival" => "arrival 300us cpu 0",
         "wake" => "wake NAME",

@@ -20,7 +20,7 @@ fn message_for_steps(a: &str) -> String {
 fn steps_are_read_with_their_place() {
     let text = file_with_steps(
         "run 1us\non cpu 3 clock 1.8GHz\nrun 12.345us interrupts 2\nwrite 4096 8192\nwait 0\nflush\nwrite 512 0 forced\nwake b\n",
-        "await\nsleep 1ms\ncallback\ntimer 2ms\narrival 1ms cpu 3\narrival 2ms cpu 0 after reply",
+        "await\nsleep 1ms\ncallback\ntimer 2ms\narrival 1ms cpu 3\narrival 2ms cpu 0 after reply\narrival 1ms cpu 0 pool 2\nsync 3 4096\nflush\nwait 0\nsynced",
     );
     let file = parse(&text, "x.toml").unwrap();
     let run = |time, cpu, clock, interrupts| WorkStep::Run {
@@ -63,13 +63,25 @@ fn steps_are_read_with_their_place() {
             WorkStep::Arrival {
                 time: times[0],
                 cpu: 3,
-                follows_reply: false,
+                from: RequestSource::Own,
             },
             WorkStep::Arrival {
                 time: times[1],
                 cpu: 0,
-                follows_reply: true,
+                from: RequestSource::Client,
             },
+            WorkStep::Arrival {
+                time: times[0],
+                cpu: 0,
+                from: RequestSource::Pool(2),
+            },
+            WorkStep::JoinSync {
+                log: 3,
+                bytes: 4096,
+            },
+            WorkStep::Flush,
+            WorkStep::AwaitIo(0),
+            WorkStep::EndSync,
         ]
     );
     assert_eq!((file.tasks[0].depth, file.tasks[1].depth), (1, 4));
@@ -112,6 +124,30 @@ fn a_wrong_step_is_named_with_its_line() {
             "x.toml:7: `99999999999` is not a size in bytes",
         ),
         ("wait 65536", "x.toml:7: `65536` is not requests in flight"),
+        (
+            "sync 0",
+            "x.toml:7: `sync` has 1 arguments; expected `sync 0 4096`",
+        ),
+        (
+            "sync 2048 512\nsynced",
+            "x.toml:7: `2048` is not the number of a log: a whole number from 0 to 2047",
+        ),
+        (
+            "sync 0 512\nsync 0 512",
+            "x.toml:8: `sync` among the steps of another one; end these with `synced`",
+        ),
+        (
+            "run 1us\nsynced",
+            "x.toml:8: `synced` without a `sync` before it; write `sync 0 4096` where the sync begins",
+        ),
+        (
+            "sync 0 512\nflush",
+            "x.toml:6: the steps after the last `sync` have no end; add `synced` behind them",
+        ),
+        (
+            "arrival 1ms cpu 0 pool 2048",
+            "x.toml:7: `2048` is not the number of a pool",
+        ),
         ("wake c", "x.toml:7: no task is called `c`"),
         ("on cpu x", "x.toml:7: `x` is not a CPU"),
         ("on clock 0kHz", "x.toml:7: `0kHz` is no clock"),
@@ -230,12 +266,13 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
         (0_u32..MAX_DEPTH).prop_map(WorkStep::PassIo),
         time.clone().prop_map(WorkStep::Sleep),
         time.clone().prop_map(WorkStep::SleepAfterLastTimer),
-        (time, 0_u32..64, any::<bool>()).prop_map(|(time, cpu, follows_reply)| {
-            WorkStep::Arrival {
-                time,
-                cpu,
-                follows_reply,
-            }
+        (time, 0_u32..64, 0_u32..4).prop_map(|(time, cpu, source)| {
+            let from = match source {
+                0 => RequestSource::Client,
+                1 => RequestSource::Own,
+                pool => RequestSource::Pool(pool),
+            };
+            WorkStep::Arrival { time, cpu, from }
         }),
         (0..tasks).prop_map(WorkStep::Wake),
         Just(WorkStep::LeaveCallback),
@@ -263,6 +300,9 @@ proptest! {
         }).collect::<Vec<_>>();
         tasks[1].steps.push(WorkStep::Wake(0));
         tasks[0].steps.push(WorkStep::AwaitWakeUp);
+        let bytes = delay as u32 >> 2;
+        tasks[1].steps.insert(0, WorkStep::JoinSync { log: 2047, bytes });
+        tasks[1].steps.push(WorkStep::EndSync);
         let file = TasksFile {
             name: "x".to_owned(),
             duration: Nanoseconds(1_500_000_000),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_trace::task_steps::{ObservedStep, ObservedTask, ObservedTasks};
+use wakepath_trace::task_steps::{ArrivalSource, ObservedStep, ObservedTask, ObservedTasks};
 use wakepath_units::printable::escape_for_one_line;
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::tasks::{
-    MAX_IO_BYTES, MAX_SECONDS, MAX_SUBMISSION_CYCLES, StepTask, SubmissionWork, TasksFile, WorkStep,
+    MAX_IO_BYTES, MAX_SECONDS, MAX_SUBMISSION_CYCLES, RequestSource, StepTask, SubmissionWork,
+    TasksFile, WorkStep,
 };
 
 use super::job::{make_unique_and_insert_name, plain_name_for_task};
@@ -117,6 +118,8 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
             }
         }
         ObservedStep::Flush => WorkStep::Flush,
+        ObservedStep::JoinSync { log, bytes } => WorkStep::JoinSync { log, bytes },
+        ObservedStep::EndSync => WorkStep::EndSync,
         ObservedStep::AwaitIo(most) => WorkStep::AwaitIo(most),
         ObservedStep::PassIo(most) => WorkStep::PassIo(most),
         ObservedStep::Sleep(ns) => WorkStep::Sleep(cap_time(ns)),
@@ -124,11 +127,15 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
         ObservedStep::Arrival {
             after_ns,
             cpu,
-            follows_reply,
+            from,
         } => WorkStep::Arrival {
             time: cap_time(after_ns),
             cpu,
-            follows_reply,
+            from: match from {
+                ArrivalSource::Client => RequestSource::Client,
+                ArrivalSource::Own => RequestSource::Own,
+                ArrivalSource::Pool(pool) => RequestSource::Pool(pool),
+            },
         },
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
         ObservedStep::AwaitWakeUp => WorkStep::AwaitWakeUp,

@@ -4,28 +4,49 @@ use crate::core::basics::{CpuId, Interrupt};
 use crate::core::calendar::Slot;
 use crate::core::observer::Observer;
 use crate::engine::Engine;
+use crate::task::rtapp::program::{Op, Program};
 use crate::task::rtapp::state::{ThreadId, WakeUp};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Lets a request arrive for a thread, so many ns after now or after the thread's last one. Returns false if that is over.
+    /// Schedules the requests that come whether a thread of given steps waits or not.
+    pub(super) fn begin_arrivals_of_thread(&mut self, id: ThreadId, program: &Program) {
+        let ops = program.stages.iter().flat_map(|stage| &stage.ops);
+        let mut requests = Vec::new();
+        let mut taker = None;
+        for op in ops {
+            if let Op::AwaitArrival {
+                time,
+                cpu,
+                pool: Some(pool),
+            } = op
+            {
+                requests.push((*time, *cpu));
+                taker = Some(*pool);
+            }
+        }
+        if let Some(pool) = taker {
+            let threads = &mut self.workload.threads;
+            let start = threads.all[id].last_timer;
+            threads.arrivals.add_series(start, pool, requests);
+            self.schedule_next_arrival_for_thread();
+        }
+    }
+
+    /// Lets a request arrive for a thread so many ns from now on, or gives the thread one of a pool's requests. Returns true if the
+    /// thread has one now.
     pub(super) fn await_arrival(
         &mut self,
         id: ThreadId,
-        time: u64,
-        cpu: CpuId,
-        follows_reply: bool,
+        (time, cpu): (u64, CpuId),
+        pool: Option<usize>,
     ) -> bool {
-        let now = self.context.now();
-        let threads = &mut self.workload.threads;
-        let last = &mut threads.all[id].last_arrival;
-        let at = time.saturating_add(if follows_reply { now } else { *last });
-        *last = at;
-        if at < now {
-            return false;
+        let arrivals = &mut self.workload.threads.arrivals;
+        if let Some(pool) = pool {
+            return arrivals.take_request_or_sleep(pool, id);
         }
-        threads.arrivals.add(at, id, cpu);
+        arrivals.add_for_thread(self.context.now().saturating_add(time), id, cpu);
         self.schedule_next_arrival_for_thread();
-        true
+        false
     }
 
     fn schedule_next_arrival_for_thread(&mut self) {
@@ -42,7 +63,7 @@ impl<O: Observer> Engine<'_, O> {
         let arrivals = &mut self.workload.threads.arrivals;
         while let Some(request) = arrivals.take_due(now) {
             if arrivals.give_to_card(request) {
-                return Some(request.2);
+                return Some(request.cpu);
             }
         }
         self.schedule_next_arrival_for_thread();
@@ -52,12 +73,16 @@ impl<O: Observer> Engine<'_, O> {
     /// Wakes the threads whose requests had arrived when a CPU's interrupt began.
     pub(in crate::task) fn deliver_arrivals_to_threads(&mut self, cpu: CpuId) {
         let began = self.cpus[cpu].interrupt_service_began_at();
-        while let Some((at, id)) = self.workload.threads.arrivals.first_at_card(cpu) {
+        while let Some((at, taker)) = self.workload.threads.arrivals.first_at_card(cpu) {
             if at > began {
                 // A request that came meanwhile raises the next interrupt.
                 return self.cpus[cpu].add_pending_interrupt(Interrupt::Network);
             }
-            self.workload.threads.arrivals.remove_first_at_card(cpu);
+            let arrivals = &mut self.workload.threads.arrivals;
+            arrivals.remove_first_at_card(cpu);
+            let Some(id) = arrivals.take_thread_for(taker) else {
+                continue;
+            };
             let thread = &mut self.workload.threads.all[id];
             let task = thread.task;
             thread.woken = Some(WakeUp {

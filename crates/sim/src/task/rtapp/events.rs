@@ -1,6 +1,6 @@
 //! Events of rt-app threads: their steps on a CPU, and how they wake each other.
 
-use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
+use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
@@ -75,6 +75,7 @@ impl<O: Observer> Engine<'_, O> {
                     self.workload
                         .threads
                         .add_thread(programs, index, copy, task);
+                    self.begin_arrivals_of_thread(thread, program);
                     self.context.count_begun_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
@@ -212,10 +213,15 @@ impl<O: Observer> Engine<'_, O> {
                 if self.plan_wait_for_requests_of_thread(task, depth - 1) {
                     return Turn::AwaitIo;
                 }
-                self.workload.threads.all[id].done = true;
+                let thread = &mut self.workload.threads.all[id];
+                thread.done = true;
+                let others = match direction {
+                    Direction::Write => std::mem::take(&mut thread.bytes_of_others),
+                    Direction::Read => 0,
+                };
                 Turn::Submit(ThreadIo {
                     direction,
-                    bytes,
+                    bytes: bytes + others,
                     offset: Some(offset),
                     waits: false,
                     kind: if is_forced {
@@ -300,14 +306,21 @@ impl<O: Observer> Engine<'_, O> {
             Op::AwaitArrival {
                 time,
                 cpu: interrupted,
-                follows_reply,
-            } => Some(
-                if self.await_arrival(id, time, interrupted, follows_reply) {
-                    Turn::Block
-                } else {
-                    Turn::On
-                },
-            ),
+                pool,
+            } => Some(Turn::continue_or_block(self.await_arrival(
+                id,
+                (time, interrupted),
+                pool,
+            ))),
+            Op::JoinSync { log, bytes, end } => Some(Turn::continue_or_block(self.join_sync(
+                id,
+                (log, bytes),
+                end,
+            ))),
+            Op::EndSharedSync(log) => {
+                self.end_sync_of_thread(cpu, id, log);
+                Some(Turn::On)
+            }
             Op::Sleep(time) => {
                 self.start_sleep_timer_of_thread(cpu, task, id, now + time);
                 Some(Turn::Block)
@@ -406,6 +419,8 @@ impl<O: Observer> Engine<'_, O> {
             | Op::Pause(_)
             | Op::PauseAfterLast(_)
             | Op::AwaitArrival { .. }
+            | Op::JoinSync { .. }
+            | Op::EndSharedSync(_)
             | Op::LeaveCallback
             | Op::Sleep(_)
             | Op::Timer { .. } => Turn::On,
@@ -452,7 +467,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Wakes a thread on behalf of the thread that runs on `cpu`, and is about to sleep or not.
-    fn wake_other_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
+    pub(super) fn wake_other_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
         let now = self.context.now();
         let thread = &mut self.workload.threads.all[woken];
         let task = thread.task;
@@ -620,6 +635,7 @@ impl<O: Observer> Engine<'_, O> {
                 "at the barrier \"{}\"",
                 programs.barriers[b % programs.barriers.len()].0
             ),
+            Blocked::Sync(log) => format!("for another task's sync of log {log}"),
             Blocked::Semaphore(s) => format!(
                 "for the semaphore \"{}\"",
                 programs.semaphores[s % programs.semaphores.len()]

@@ -66,12 +66,21 @@ pub(crate) enum Op {
     Pause(u64),
     /// Sleep until a timer so many ns after the thread's last one; no sleep if that is over.
     PauseAfterLast(u64),
-    /// Sleep until a network card interrupts a CPU, so many ns after the thread's last arrival or after now.
+    /// Sleep until a network card interrupts a CPU, so many ns after now. Requests for a pool come so long after the one before of this
+    /// thread's steps, and are for any thread of the pool.
     AwaitArrival {
         time: u64,
         cpu: CpuId,
-        follows_reply: bool,
+        pool: Option<usize>,
     },
+    /// Append bytes to a log, and sync it, or wait for another thread's sync; `end` is the index of the step that ends the sync.
+    JoinSync {
+        log: usize,
+        bytes: u64,
+        end: usize,
+    },
+    /// End the sync of a log by this thread.
+    EndSharedSync(usize),
     /// Leave an RCU callback on the CPU, on a machine with RCU.
     LeaveCallback,
 }
@@ -146,6 +155,8 @@ pub(crate) struct Programs {
     pub(in crate::task) barriers: Vec<(String, u32)>,
     pub(in crate::task) semaphores: Vec<String>,
     pub(in crate::task) shared_timers: usize,
+    /// Number of logs whose syncs are shared.
+    pub(in crate::task) logs: usize,
     /// Sets of CPUs, each as a flag by CPU.
     cpu_sets: Vec<Vec<bool>>,
 }
@@ -207,10 +218,11 @@ impl Programs {
         }
     }
 
-    /// For tasks of given steps: these programs, with a semaphore by name for each task's wake-ups. The run ends at `end` ns.
+    /// For tasks of given steps: these programs, with a semaphore by name for each task's wake-ups, and a number of logs. The run ends at
+    /// `end` ns.
     pub(super) fn for_step_tasks(
         tasks: Vec<Program>,
-        semaphores: Vec<String>,
+        (semaphores, logs): (Vec<String>, usize),
         cpu_sets: Vec<Vec<bool>>,
         end: u64,
     ) -> Self {
@@ -219,6 +231,7 @@ impl Programs {
             copies: 1,
             end: Some(end),
             semaphores,
+            logs,
             cpu_sets,
             ..Self::default()
         }
@@ -324,6 +337,7 @@ impl Programs {
                 .collect(),
             semaphores: compiler.semaphores.into_names_in_order(),
             shared_timers: compiler.timers.0.len(),
+            logs: 0,
             cpu_sets: compiler.cpu_sets,
         })
     }

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use crate::core::basics::{Direction, TaskId};
 use crate::task::rtapp::arrivals::Arrivals;
 use crate::task::rtapp::program::{Op, Program, Programs, StepRules, TimerId};
+use crate::task::rtapp::shared_log::SharedLog;
 
 pub(crate) type ThreadId = usize;
 
@@ -114,6 +115,8 @@ pub(crate) enum Blocked {
     Suspended(usize),
     Barrier(usize),
     Semaphore(usize),
+    /// As another thread syncs the log with this number.
+    Sync(usize),
 }
 
 /// State of an rt-app thread.
@@ -139,8 +142,8 @@ pub(crate) struct Thread {
     pub(in crate::task) run_until: Option<u64>,
     /// Time in ns for which a task of given steps set its last timer.
     pub(in crate::task) last_timer: u64,
-    /// Time in ns of the last arrival that a task of given steps waited for.
-    pub(in crate::task) last_arrival: u64,
+    /// Bytes that the next write of a sync has beside the thread's own.
+    pub(in crate::task) bytes_of_others: u64,
     /// Times in ns when each of the thread's own timers expires next.
     timers: Vec<Option<u64>>,
     pub(in crate::task) blocked: Blocked,
@@ -279,6 +282,8 @@ pub(crate) struct Threads {
     conditions: Vec<VecDeque<Waiter>>,
     barriers: Vec<Vec<ThreadId>>,
     semaphores: Vec<Semaphore>,
+    /// Logs whose syncs are shared.
+    pub(super) logs: Vec<SharedLog>,
     timers: Vec<Option<u64>>,
     /// Number of threads that have not ended, and of those that wait for another thread.
     pub(in crate::task) running: usize,
@@ -338,6 +343,7 @@ impl Threads {
             conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
             barriers: vec![Vec::new(); programs.barriers.len() * copies],
             semaphores: vec![Semaphore::default(); programs.semaphores.len() * copies],
+            logs: vec![SharedLog::default(); programs.logs],
             timers: vec![None; programs.shared_timers * copies],
             ..Self::default()
         }
@@ -365,7 +371,7 @@ impl Threads {
             worked: false,
             run_until: None,
             last_timer: task_program.delay,
-            last_arrival: task_program.delay,
+            bytes_of_others: 0,
             timers: vec![None; task_program.own_timers],
             blocked: Blocked::No,
             keeps_mutex: false,
@@ -395,7 +401,11 @@ impl Threads {
         self.waiting += 1;
     }
 
-    fn mark_unblocked(&mut self, thread: ThreadId) {
+    pub(super) fn mark_waiting_for_sync(&mut self, thread: ThreadId, log: usize) {
+        self.mark_blocked(thread, Blocked::Sync(log));
+    }
+
+    pub(super) fn mark_unblocked(&mut self, thread: ThreadId) {
         self.all[thread].blocked = Blocked::No;
         self.waiting -= 1;
     }
@@ -574,6 +584,12 @@ impl Thread {
         };
         let entered = !std::mem::replace(&mut self.entered, true);
         NextStep::Op(*op, entered.then_some(self.stage))
+    }
+
+    /// Makes a step of the present stage the thread's present one, which is over.
+    pub(super) fn skip_to_end_of_step(&mut self, op: usize) {
+        self.op = op;
+        self.done = true;
     }
 
     /// Makes the thread enter its present stage again, on another CPU.

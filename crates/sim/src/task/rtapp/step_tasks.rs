@@ -5,7 +5,7 @@
 //! may be shorter than the work by the machine's figures; then nothing of it is left.
 
 use wakepath_hardware::machine::DriveModel;
-use wakepath_workloads::tasks::{TasksFile, WorkStep};
+use wakepath_workloads::tasks::{MAX_TASKS, RequestSource, TasksFile, WorkStep};
 
 use crate::block::cost::IoCost;
 use crate::core::basics::{Cycles, Direction};
@@ -44,6 +44,7 @@ pub(crate) fn compile_step_tasks(
             runs: Vec::new(),
             owed: 0,
             in_flight: 0,
+            sync: None,
         };
         for step in &task.steps {
             compiler.compile_step(step);
@@ -73,7 +74,19 @@ pub(crate) fn compile_step_tasks(
     let semaphores = (file.tasks.iter())
         .map(|task| format!("wake-up of {}", task.name))
         .collect();
-    Programs::for_step_tasks(programs, semaphores, cpu_sets, file.simulated_time().0)
+    let logs = count_logs(file);
+    let end = file.simulated_time().0;
+    Programs::for_step_tasks(programs, (semaphores, logs), cpu_sets, end)
+}
+
+/// Number of logs whose syncs tasks share.
+fn count_logs(file: &TasksFile) -> usize {
+    let steps = file.tasks.iter().flat_map(|task| &task.steps);
+    let logs = steps.filter_map(|step| match step {
+        WorkStep::JoinSync { log, .. } => Some(*log as usize + 1),
+        _ => None,
+    });
+    logs.max().unwrap_or(0)
 }
 
 /// Checks that a drive's flush time is known, if tasks flush or write past its cache.
@@ -163,6 +176,8 @@ struct StepCompiler<'a> {
     owed: Cycles,
     /// Requests in flight, as far as the steps show.
     in_flight: u32,
+    /// Log and index in `ops` of the sync whose steps follow.
+    sync: Option<(usize, usize)>,
 }
 
 impl StepCompiler<'_> {
@@ -225,22 +240,40 @@ impl StepCompiler<'_> {
             }
             WorkStep::Sleep(time) => Op::Pause(time.0),
             WorkStep::SleepAfterLastTimer(time) => Op::PauseAfterLast(time.0),
-            WorkStep::Arrival {
-                time,
-                cpu,
-                follows_reply,
-            } => {
+            WorkStep::Arrival { time, cpu, from } => {
                 let queue = if self.is_known_machine {
                     *cpu as usize
                 } else {
                     self.card_queue
                 };
-                self.card_queue += usize::from(!follows_reply);
+                self.card_queue += usize::from(*from != RequestSource::Client);
                 Op::AwaitArrival {
                     time: time.0,
                     cpu: queue % self.cpus,
-                    follows_reply: *follows_reply,
+                    pool: match from {
+                        RequestSource::Client => None,
+                        RequestSource::Own => Some(MAX_TASKS + self.semaphore),
+                        RequestSource::Pool(pool) => Some(*pool as usize),
+                    },
                 }
+            }
+            WorkStep::JoinSync { log, bytes } => {
+                self.sync = Some((*log as usize, self.ops.len()));
+                Op::JoinSync {
+                    log: *log as usize,
+                    bytes: u64::from(*bytes),
+                    end: self.ops.len(),
+                }
+            }
+            WorkStep::EndSync => {
+                let end_of_sync = self.ops.len();
+                let Some((log, begin)) = self.sync.take() else {
+                    return;
+                };
+                if let Some(Op::JoinSync { end, .. }) = self.ops.get_mut(begin) {
+                    *end = end_of_sync;
+                }
+                Op::EndSharedSync(log)
             }
             WorkStep::Wake(task) => Op::Post(*task as usize),
             WorkStep::AwaitWakeUp => Op::Pend(self.semaphore),

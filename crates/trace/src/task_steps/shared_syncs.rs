@@ -1,0 +1,443 @@
+//! Syncs that tasks share, as a database's group commit does.
+//!
+//! While one task of a pool writes and flushes, others append to the same log and sleep. At the end it wakes those whose data are on the
+//! media, and one that syncs next. Who is in which group depends on how long a sync takes, so groups are no part of the steps: each
+//! commit joins a sync, with the steps of a sync for the case that nobody else is at it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
+
+use super::item::{Item, Wait};
+use super::observed::{ObservedIo, ObservedRun};
+
+/// Fewest syncs of a pool, and fewest commits by another task's sync.
+const FEWEST_SYNCS: usize = 20;
+
+/// Most cycles between two requests of a sync, or between its end and a wake-up: the kernel's work.
+const MOST_CYCLES_BETWEEN: u64 = 40_000;
+
+/// Clock in kHz where none is recorded.
+const UNKNOWN_KHZ: u32 = 2_000_000;
+
+/// Size of a sector in bytes.
+const SECTOR: u32 = 512;
+
+/// A task of a pool.
+#[derive(Debug)]
+pub(super) struct PoolTask<'a> {
+    /// The kernel's thread number.
+    pub(super) number: u32,
+    pub(super) items: &'a mut Vec<Item>,
+    /// Largest number of the task's requests in flight.
+    pub(super) depth: &'a mut u32,
+}
+
+/// Makes tasks that write one at a time join each other's syncs of a log with this number. Returns whether they wait for these at all.
+pub(super) fn share_syncs(tasks: &mut [PoolTask<'_>], log: u32) -> bool {
+    let Some(pool) = Pool::find_group_commits(tasks) else {
+        return false;
+    };
+    for (commits, task) in pool.tasks.iter().zip(tasks) {
+        *task.items = commits.rewrite(task.items, &pool, log);
+        *task.depth = (*task.depth).max(1);
+    }
+    true
+}
+
+/// A task's sync by indices of its items: from the first write or flush to the last wait, and the wake-ups after it.
+#[derive(Clone, Debug)]
+struct Sync {
+    first: usize,
+    last: usize,
+    wakes: Vec<usize>,
+    /// Commits that the sync brings to the media.
+    commits: u64,
+}
+
+/// What a wait for another task's sync led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommitWait {
+    /// The commit was on the media.
+    Covered,
+    /// The task syncs next.
+    Leads,
+}
+
+/// Syncs of a task, and its waits for those of others by index of the item.
+#[derive(Debug, Default)]
+struct TaskCommits {
+    syncs: Vec<Sync>,
+    waits: BTreeMap<usize, CommitWait>,
+}
+
+/// Tasks that share syncs.
+#[derive(Debug)]
+struct Pool {
+    tasks: Vec<TaskCommits>,
+    bytes: CommitBytes,
+    /// Steps of a sync for tasks that had none.
+    first_sync: Vec<Item>,
+}
+
+/// Bytes of a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CommitBytes {
+    /// What one commit adds to a sync.
+    each: u32,
+    /// The first write of a sync for one commit.
+    alone: u32,
+}
+
+impl Pool {
+    /// `None`: the tasks do not share syncs.
+    fn find_group_commits(all: &[PoolTask<'_>]) -> Option<Self> {
+        let mut tasks: Vec<TaskCommits> = (all.iter())
+            .map(|task| TaskCommits {
+                syncs: find_syncs(task.items),
+                waits: BTreeMap::new(),
+            })
+            .collect();
+        classify_waits(all, &mut tasks);
+        let syncs: usize = tasks.iter().map(|task| task.syncs.len()).sum();
+        let waits = tasks.iter().flat_map(|task| task.waits.values());
+        let covered = waits.filter(|wait| **wait == CommitWait::Covered);
+        if syncs < FEWEST_SYNCS || covered.count() < FEWEST_SYNCS {
+            return None;
+        }
+        let bytes = measure_commit_bytes(all, &tasks)?;
+        let mut first_syncs = (tasks.iter().zip(all)).filter_map(|(task, pool_task)| {
+            Some(pool_task.items.get(task.syncs.first()?.range())?)
+        });
+        let first_sync = with_first_write(first_syncs.next()?, bytes.alone);
+        Some(Self {
+            tasks,
+            bytes,
+            first_sync,
+        })
+    }
+}
+
+impl Sync {
+    /// Indices of the sync's own items.
+    fn range(&self) -> RangeInclusive<usize> {
+        self.first..=self.last
+    }
+}
+
+impl TaskCommits {
+    /// Whether the task begins a sync after an item, and does nothing but run before.
+    fn begins_sync_after(&self, items: &[Item], index: usize) -> bool {
+        let mut next = items.iter().enumerate().skip(index + 1);
+        let action = next.find(|(_, item)| !matches!(item, Item::Run(_)));
+        action.is_some_and(|(action, _)| {
+            let found = self.syncs.binary_search_by_key(&action, |sync| sync.first);
+            found.is_ok()
+        })
+    }
+
+    /// The task's items, in which each commit joins a sync.
+    fn rewrite(&self, items: &[Item], pool: &Pool, log: u32) -> Vec<Item> {
+        let join = Item::JoinSync {
+            log,
+            bytes: pool.bytes.each,
+        };
+        let firsts: BTreeSet<usize> = self.syncs.iter().map(|sync| sync.first).collect();
+        let dropped: BTreeSet<usize> = (self.syncs.iter())
+            .flat_map(|sync| sync.wakes.iter().copied())
+            .collect();
+        let mut syncs = self.syncs.iter();
+        let mut own_sync = pool.first_sync.clone();
+        let mut has_joined = false;
+        let mut all = Vec::with_capacity(items.len() * 2);
+        let mut index = 0;
+        while let Some(item) = items.get(index) {
+            match self.waits.get(&index) {
+                Some(CommitWait::Leads) => {
+                    all.push(join);
+                    has_joined = true;
+                }
+                Some(CommitWait::Covered) => {
+                    all.push(join);
+                    all.extend(&own_sync);
+                    all.push(Item::EndSync);
+                }
+                None if firsts.contains(&index) => {
+                    if !std::mem::take(&mut has_joined) {
+                        all.push(join);
+                    }
+                    if let Some(sync) = syncs.next() {
+                        own_sync = with_first_write(&items[sync.range()], pool.bytes.alone);
+                        all.extend(&own_sync);
+                        index = sync.last;
+                    }
+                    all.push(Item::EndSync);
+                }
+                None if dropped.contains(&index) => {}
+                None => all.push(*item),
+            }
+            index += 1;
+        }
+        all
+    }
+}
+
+/// The items of a sync whose first write has so many bytes.
+fn with_first_write(items: &[Item], bytes: u32) -> Vec<Item> {
+    let mut all = items.to_vec();
+    let first = all.iter_mut().find_map(|item| match item {
+        Item::Io(io) => Some(io),
+        _ => None,
+    });
+    if let Some(io) = first {
+        io.bytes = bytes;
+    }
+    all
+}
+
+/// Whether an item writes to the drive or flushes its cache.
+fn is_write_or_flush(item: &Item) -> bool {
+    matches!(item, Item::Flush | Item::Io(ObservedIo { write: true, .. }))
+}
+
+/// Whether a run may be the kernel's work for a request or a wake-up.
+fn is_short(run: &ObservedRun) -> bool {
+    let khz = u64::from(run.khz.unwrap_or(UNKNOWN_KHZ));
+    run.time_ns.saturating_mul(khz) / 1_000_000 <= MOST_CYCLES_BETWEEN
+}
+
+/// The syncs among a task's items: writes and flushes without work between them, waited for to the last.
+fn find_syncs(items: &[Item]) -> Vec<Sync> {
+    let mut syncs = Vec::new();
+    let mut index = 0;
+    while index < items.len() {
+        let first = index;
+        index += 1;
+        if !is_write_or_flush(&items[first]) {
+            continue;
+        }
+        let mut last = first;
+        while let Some(item) = items.get(index) {
+            match item {
+                Item::Run(run) if is_short(run) => {}
+                Item::Wait(Wait::Io(_)) | Item::Pass(_) => last = index,
+                item if is_write_or_flush(item) => last = index,
+                _ => break,
+            }
+            index += 1;
+        }
+        index = last + 1;
+        if matches!(items[last], Item::Wait(Wait::Io(0)) | Item::Pass(0)) {
+            syncs.push(Sync {
+                first,
+                last,
+                wakes: find_wakes_from(items, index),
+                commits: 1,
+            });
+        }
+    }
+    syncs
+}
+
+/// Wake-ups from an index on, with nothing but the kernel's work before each.
+fn find_wakes_from(items: &[Item], start: usize) -> Vec<usize> {
+    let after = items.iter().enumerate().skip(start);
+    let next = after.take_while(|(_, item)| match item {
+        Item::Run(run) => is_short(run),
+        item => matches!(item, Item::Wake(_)),
+    });
+    let wakes = next.filter(|(_, item)| matches!(item, Item::Wake(_)));
+    wakes.map(|(index, _)| index).collect()
+}
+
+/// By waking and woken task, the waker's syncs before each wake-up in order: by index of the task and among its syncs. `None`: no sync
+/// was just before.
+type SyncsBeforeWakes = BTreeMap<(u32, u32), VecDeque<Option<(usize, usize)>>>;
+
+/// Finds which waits for a task of the pool were waits for its sync, and counts the commits of each sync. Wake-ups that woke no task of the
+/// pool stay with their tasks.
+fn classify_waits(all: &[PoolTask<'_>], tasks: &mut [TaskCommits]) {
+    let mut wakes = SyncsBeforeWakes::new();
+    let numbers: BTreeSet<u32> = all.iter().map(|task| task.number).collect();
+    for (at, (waker, commits)) in all.iter().zip(tasks.iter_mut()).enumerate() {
+        for sync in &mut commits.syncs {
+            sync.wakes.retain(
+                |wake| matches!(waker.items[*wake], Item::Wake(woken) if numbers.contains(&woken)),
+            );
+        }
+        let after_sync: BTreeMap<usize, usize> = (commits.syncs.iter().enumerate())
+            .flat_map(|(number, sync)| sync.wakes.iter().map(move |wake| (*wake, number)))
+            .collect();
+        for (index, item) in waker.items.iter().enumerate() {
+            if let Item::Wake(woken) = item {
+                let sync = after_sync.get(&index).map(|sync| (at, *sync));
+                let pair = wakes.entry((waker.number, *woken)).or_default();
+                pair.push_back(sync);
+            }
+        }
+    }
+    for (at, woken) in all.iter().enumerate() {
+        for (index, item) in woken.items.iter().enumerate() {
+            let Item::Wait(Wait::Task { waker, .. }) = item else {
+                continue;
+            };
+            let pair = wakes.get_mut(&(*waker, woken.number));
+            let Some((leader, sync)) = pair.and_then(VecDeque::pop_front).flatten() else {
+                continue;
+            };
+            let wait = if tasks[at].begins_sync_after(woken.items, index) {
+                CommitWait::Leads
+            } else {
+                tasks[leader].syncs[sync].commits += 1;
+                CommitWait::Covered
+            };
+            tasks[at].waits.insert(index, wait);
+        }
+    }
+}
+
+/// Bytes of commits, by a line through the sizes of syncs with few and with many; `None`: no sync writes.
+fn measure_commit_bytes(all: &[PoolTask<'_>], tasks: &[TaskCommits]) -> Option<CommitBytes> {
+    let (mut count, mut commits, mut bytes) = (0.0, 0.0, 0.0);
+    let (mut squares, mut products) = (0.0, 0.0);
+    for (task, commits_of_task) in all.iter().zip(tasks) {
+        for sync in &commits_of_task.syncs {
+            let written = task.items[sync.range()].iter().find_map(|item| match item {
+                Item::Io(io) => Some(f64::from(io.bytes)),
+                _ => None,
+            });
+            let Some(written) = written else { continue };
+            let commits_of_sync = sync.commits as f64;
+            count += 1.0;
+            commits += commits_of_sync;
+            bytes += written;
+            squares += commits_of_sync * commits_of_sync;
+            products += commits_of_sync * written;
+        }
+    }
+    if count == 0.0 {
+        return None;
+    }
+    let spread = count * squares - commits * commits;
+    let slope = (count * products - commits * bytes) / spread.max(1.0);
+    let mean = bytes / commits;
+    let each = if spread > 0.0 {
+        slope.clamp(0.0, mean)
+    } else {
+        mean
+    };
+    let alone = (bytes - each * commits) / count + each;
+    let sectors = (alone / f64::from(SECTOR)).ceil().max(1.0);
+    Some(CommitBytes {
+        each: each.round() as u32,
+        alone: (sectors as u32).saturating_mul(SECTOR),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORK: Item = Item::Run(ObservedRun {
+        time_ns: 300_000,
+        cpu: 0,
+        khz: None,
+        interrupts: 0,
+    });
+
+    fn write(bytes: u32) -> Item {
+        Item::Io(ObservedIo {
+            write: true,
+            bytes,
+            sector: 0,
+            is_forced: false,
+        })
+    }
+
+    fn wait_for_task(waker: u32) -> Item {
+        Item::Wait(Wait::Task {
+            waker,
+            slept_ns: 500,
+        })
+    }
+
+    const END_OF_WRITE: Item = Item::Wait(Wait::Io(0));
+
+    /// Tasks 1 to 3: by turns, the first two sync for themselves and every second time for the third one, too.
+    fn items_of_committers() -> [Vec<Item>; 3] {
+        let mut all: [Vec<Item>; 3] = Default::default();
+        for round in 0..50 {
+            for leader in [1, 2] {
+                let covers_third = round % 2 == 0;
+                let items = &mut all[leader as usize - 1];
+                if round + leader > 1 {
+                    items.extend([WORK, wait_for_task(3 - leader)]);
+                }
+                items.extend([
+                    write(if covers_third { 24_576 } else { 14_336 }),
+                    END_OF_WRITE,
+                ]);
+                items.extend(covers_third.then_some(Item::Wake(3)));
+                items.push(Item::Wake(3 - leader));
+                if covers_third {
+                    all[2].extend([WORK, wait_for_task(leader)]);
+                }
+            }
+        }
+        all
+    }
+
+    fn share(items: &mut [Vec<Item>; 3]) -> bool {
+        let mut depths = [1, 1, 0];
+        let tasks = items.iter_mut().zip(&mut depths).zip(1..);
+        let mut pool: Vec<PoolTask<'_>> = tasks
+            .map(|((items, depth), number)| PoolTask {
+                number,
+                items,
+                depth,
+            })
+            .collect();
+        let is_shared = share_syncs(&mut pool, 3);
+        assert_eq!(depths, if is_shared { [1; 3] } else { [1, 1, 0] });
+        is_shared
+    }
+
+    #[test]
+    fn each_commit_joins_a_sync_of_its_own_size() {
+        let mut items = items_of_committers();
+        assert!(share(&mut items));
+        // A commit adds 10,240 bytes to the 4,096 of any sync.
+        let sync = [
+            Item::JoinSync {
+                log: 3,
+                bytes: 10_240,
+            },
+            write(14_336),
+            END_OF_WRITE,
+            Item::EndSync,
+        ];
+        assert_eq!(items[0][..4], sync);
+        for (task, commits) in items.iter().zip([50, 50, 50]) {
+            let rounds: Vec<&[Item]> = task.split(|item| *item == WORK).collect();
+            let with_sync = rounds.iter().filter(|round| **round == sync);
+            assert_eq!(with_sync.count(), commits);
+            assert!(
+                rounds
+                    .iter()
+                    .all(|round| round.is_empty() || **round == sync)
+            );
+        }
+    }
+
+    #[test]
+    fn tasks_that_wake_each_other_without_syncs_keep_their_wake_ups() {
+        let mut items = items_of_committers();
+        for item in items.iter_mut().flatten() {
+            if matches!(item, Item::Io(_)) {
+                *item = WORK;
+            }
+        }
+        let before = items.clone();
+        assert!(!share(&mut items));
+        assert_eq!(items, before);
+    }
+}
