@@ -143,18 +143,21 @@ fn requests_to_servers_take_as_long_as_with_a_real_kernel() {
 
 #[test]
 fn clients_commit_as_often_as_those_of_a_real_kernel() {
-    check_stored_cells("commits-6.12", "iops", 8, 8.0);
+    check_stored_cells("commits-6.12", "iops", 8, 4.0);
 }
 
 #[test]
 fn writes_of_clients_take_as_long_as_those_of_a_real_kernel() {
     let mut compared = simulate_stored_cells("commits-6.12", "mean_us", 8);
     // Nothing is fitted. One client pays for new pages; of four, three find each page cached. Sixteen wait for pages that another one
-    // syncs again: of their real waits the model has two thirds. Direct writes are those of the suite.
-    compared.retain(|([_, workload, _], _, off)| match workload.as_str() {
-        "commits-1" | "commits-4" => off.abs() > 8.0,
-        "commits-16" => off.abs() > 25.0,
-        _ => off.abs() > 12.0,
+    // syncs again; under menu their longest waits are too short.
+    compared.retain(|([_, workload, policy], _, off)| {
+        let limit = if workload == "commits-16" && policy == "menu" {
+            15.0
+        } else {
+            8.0
+        };
+        off.abs() > limit
     });
     assert!(compared.is_empty(), "{compared:?}");
 }

@@ -39,8 +39,14 @@ pub(crate) struct Caller {
     pub(super) upto: u64,
     /// Number of the write-back request whose pages are taken.
     pub(super) taken: u64,
+    /// Whether other tasks use the file, too, so that syncs lock its pages.
+    pub(super) shares_file: bool,
     /// Number of the lock on a page that the task has; others wait for that number.
     pub(super) lock: Option<u64>,
+    /// Pages of a shared file that the task's sync has found, and locks or waits for in turn.
+    pub(super) batch: VecDeque<u64>,
+    /// How often the task has waited for the lock that it wants.
+    pub(super) lock_waits: u32,
     /// Time in ns when a lock was released that the task waited for.
     pub(super) unlocked_at: Option<u64>,
     /// Whether this task's writes first read a page that they write only in part, unless the page is cached: the file has data there.
@@ -176,7 +182,10 @@ impl Caller {
             stage_after_wait: Stage::Next,
             upto: 0,
             taken: 0,
+            shares_file: false,
             lock: None,
+            batch: VecDeque::new(),
+            lock_waits: 0,
             unlocked_at: None,
             reads_parts: false,
             always_syncs: false,

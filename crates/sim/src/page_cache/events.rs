@@ -11,7 +11,6 @@ use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::page_cache::busy_pages::Obstacle;
 use crate::page_cache::caller::{Reading, Stage};
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
@@ -167,6 +166,7 @@ impl<O: Observer> Engine<'_, O> {
                 Request::new_with_submission_begun((cpu, task), write, kind, 0, self.context.now());
         }
         t.begin_step(Step::Call, work);
+        self.tag_pages_to_sync(task);
         work
     }
 
@@ -281,13 +281,13 @@ impl<O: Observer> Engine<'_, O> {
                 },
                 Stage::Next if caller.left.count > 0 => {
                     let mut count = PIECE;
-                    if caller.request.direction == Direction::Write
-                        && let Some((page, lock)) = cache.pages.busy.first_locked(caller.left)
-                    {
-                        count = count.min(page - caller.left.first);
-                        if count == 0 {
-                            caller.wait_for(lock, Stage::Next);
-                            continue;
+                    if caller.request.direction == Direction::Write {
+                        match cache.pages.count_pages_to_write(caller, task, PIECE) {
+                            Ok(most) => count = most,
+                            Err(lock) => {
+                                caller.wait_for(lock, Stage::Next);
+                                continue;
+                            }
                         }
                     }
                     let piece = caller.left.take_first_pages(count);
@@ -300,6 +300,7 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Next if caller.syncs => {
                     caller.left = caller.pages;
                     caller.stage = Stage::WriteBack;
+                    self.tag_pages_to_sync(task);
                 }
                 Stage::Next => return None,
                 Stage::Copy(piece) | Stage::Dirty(piece) => {
@@ -309,6 +310,7 @@ impl<O: Observer> Engine<'_, O> {
                         let writer = &mut caller.writer;
                         let until = cache.pages.pause_after_dirtying(now, task, writer, dirtied);
                         self.start_timer_and_flusher_for_dirty_pages(cpu);
+                        self.release_page_lock(cpu, task);
                         if let Some(until) = until {
                             return self.pause_writer_until_tick(task, until);
                         }
@@ -326,9 +328,9 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Settle => {
                     let awaited = match caller.awaits {
                         Some(number) => (cache.others.contains(&number)
-                            || cache.pages.busy.is_pending(number))
+                            || cache.pages.busy.is_pending(number, task))
                         .then_some(number),
-                        None => cache.pages.oldest_write_back_upto(caller.file, caller.upto),
+                        None => cache.pages.next_write_back_to_await(caller),
                     };
                     let Some(number) = awaited else {
                         caller.deactivated = false;
@@ -350,6 +352,7 @@ impl<O: Observer> Engine<'_, O> {
                         caller.deactivated = true;
                         return Some(Turn::Work(work));
                     }
+                    caller.lock_waits += u32::from(cache.pages.busy.has_lock(number));
                     cache.waiters.push((number, task));
                     caller.stage = Stage::Asleep;
                     return Some(Turn::Sleep { iowait: true });
@@ -383,8 +386,6 @@ impl<O: Observer> Engine<'_, O> {
     /// Takes the next pages to write back: for a call from its part of a file, for the flusher from all files.
     fn next_turn_of_write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.context.now();
-        let t = &mut self.tasks[task];
-        let caller = t.caller.as_mut()?;
         let cache = self.cache.as_mut()?;
         let kernel = task == cache.flusher;
         if cache.pages.in_flight >= cache.pages.setup.most_requests_in_flight() {
@@ -396,33 +397,17 @@ impl<O: Observer> Engine<'_, O> {
                 .pages
                 .take_next_pages_for_flusher(now, &mut cache.round)
         } else {
-            match cache
-                .pages
-                .take_dirty_pages_to_sync(caller.left, caller.lock)
-            {
-                Err((page, obstacle)) => {
-                    let number = match obstacle {
-                        Obstacle::Lock(number) => number,
-                        Obstacle::WriteBack(number) => {
-                            if caller.lock.is_none() {
-                                let lock = cache.pages.next_request_number();
-                                cache.pages.busy.lock_page(lock, caller.file, page);
-                                caller.lock = Some(lock);
-                            }
-                            number
-                        }
-                    };
+            match self.take_pages_to_sync(cpu, task) {
+                Err(number) => {
+                    let caller = self.tasks[task].caller.as_mut()?;
                     caller.wait_for(number, Stage::WriteBack);
                     return self.next_turn_of_call(cpu, task);
                 }
-                Ok(Some(pages)) => {
-                    let left = &mut caller.left;
-                    left.take_first_pages(pages.page_after_last() - left.first);
-                    Some(pages)
-                }
-                Ok(None) => None,
+                Ok(pages) => pages,
             }
         };
+        let caller = self.tasks[task].caller.as_mut()?;
+        let cache = self.cache.as_mut()?;
         if let Some(pages) = pages {
             caller.taken = cache.pages.begin_write_back(pages);
             caller.stage = Stage::Issue(pages);
@@ -437,29 +422,9 @@ impl<O: Observer> Engine<'_, O> {
             return Some(Turn::Sleep { iowait: false });
         }
         caller.upto = cache.pages.last_request_number();
+        caller.left = caller.pages;
         caller.stage = Stage::Settle;
-        // The flusher may have taken the page that the task has locked.
-        self.release_page_lock(cpu, task);
         self.next_turn_of_call(cpu, task)
-    }
-
-    /// Releases the lock that a task has on a page, if any, and wakes those that wait for the page.
-    fn release_page_lock(&mut self, cpu: CpuId, task: TaskId) {
-        let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
-            return;
-        };
-        let Some(number) = caller.lock.take() else {
-            return;
-        };
-        cache.pages.busy.unlock_page(number);
-        let now = self.context.now();
-        for waiting in cache.take_waiters(number) {
-            if let Some(caller) = &mut self.tasks[waiting].caller {
-                caller.unlocked_at = Some(now);
-            }
-            let to = self.choose_cpu_for_woken_task(waiting, Some((cpu, false)));
-            self.wake_task(Some(cpu), waiting, to);
-        }
     }
 
     /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.

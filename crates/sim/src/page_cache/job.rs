@@ -13,6 +13,8 @@ pub(crate) struct CacheJob {
     /// Number of the first process's file, and whether all processes share it; otherwise each has the next number.
     file: usize,
     shared: bool,
+    /// Whether several tasks, of this job or of others, use the first process's file.
+    has_sharers: bool,
     /// Byte in the file where the first process begins, and the further offset of each other process.
     offset: u64,
     increment: u64,
@@ -43,6 +45,7 @@ impl CacheJob {
         (!job.is_direct()).then(|| Self {
             file: 0,
             shared: job.shared_files_key().is_some(),
+            has_sharers: false,
             offset,
             increment: job.byte_offset_of_process(1, capacity) - offset,
             // A file that fio makes has no data beyond its end, so nothing is read before a partial write.
@@ -62,6 +65,16 @@ impl CacheJob {
     /// Sets the number of the first process's file.
     pub(crate) fn set_first_file_number(&mut self, file: usize) {
         self.file = file;
+    }
+
+    /// Number of the first process's file.
+    pub(crate) fn first_file_number(&self) -> usize {
+        self.file
+    }
+
+    /// Notes that several tasks use the job's file.
+    pub(crate) fn set_has_sharers(&mut self, has_sharers: bool) {
+        self.has_sharers = has_sharers;
     }
 
     /// Sets how the job's files are read ahead.
@@ -99,6 +112,7 @@ impl CacheJob {
         Caller {
             reads_parts: self.reads_parts,
             always_syncs: self.syncs,
+            shares_file: self.has_sharers,
             reading: self.reading_from(self.offset.saturating_add(base)),
             ..Caller::new(file, self.offset.saturating_add(base))
         }

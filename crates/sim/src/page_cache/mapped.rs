@@ -112,7 +112,7 @@ impl PageCache {
             return MappedStep::Copy(left.take_first_pages(writable));
         }
         let page = Pages { count: 1, ..*left };
-        if let Some((_, lock)) = self.busy.first_locked(page) {
+        if let Some((_, lock)) = self.busy.first_locked(page, task) {
             return MappedStep::Wait(lock);
         }
         if let Some(fault) = self.begin_fault(task, mapping, page) {

@@ -7,7 +7,7 @@
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
-//! - Events: `events` takes a system call through the stages, and runs the flusher; `reads` has the stages of reads, `deferred`
+//! - Events: `events` takes a system call through the stages, and runs the flusher; `sync` has syncs and page locks, `reads` the stages of reads, `deferred`
 //!   those that wait beside their task, `mapped` page faults of a mapped file, `mappings` what those have mapped.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
@@ -25,4 +25,5 @@ pub(crate) mod read_ahead;
 mod reads;
 pub(crate) mod result;
 pub(crate) mod state;
+mod sync;
 pub(crate) mod write_back;

@@ -97,9 +97,21 @@ impl Pages {
         first
     }
 
+    /// Removes the range's pages before one of its pages, or before the page after its last.
+    pub(super) fn skip_pages_before(&mut self, page: u64) {
+        self.take_first_pages(page - self.first);
+    }
+
     /// Number of the page after the range's last page.
     pub(crate) fn page_after_last(self) -> u64 {
         self.first.saturating_add(self.count)
+    }
+
+    /// Whether both ranges have a page in common.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.file == other.file
+            && self.first < other.page_after_last()
+            && other.first < self.page_after_last()
     }
 
     /// The byte of the file where the range begins.

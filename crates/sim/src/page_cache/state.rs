@@ -7,7 +7,7 @@ use wakepath_hardware::machine::Figure;
 
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
-use crate::page_cache::busy_pages::{BusyPages, Obstacle};
+use crate::page_cache::busy_pages::BusyPages;
 use crate::page_cache::mappings::Mappings;
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 
@@ -168,6 +168,8 @@ pub(crate) struct PageCache {
     pub(super) busy: BusyPages,
     /// Dirty pages that no request writes back yet, and their count.
     pub(super) dirty_words: Words,
+    /// Pages of files with several tasks that syncs in progress take once they are dirty.
+    pub(super) tagged_words: Words,
     dirty: u64,
     files: Vec<File>,
     /// Number of pages in flight to the drive, and of the requests with such pages.
@@ -238,6 +240,7 @@ impl PageCache {
             mappings: Mappings::default(),
             busy: BusyPages::default(),
             dirty_words: Words::new(),
+            tagged_words: Words::new(),
             dirty: 0,
             files: vec![File::default(); setup.files],
             on_the_way: 0,
@@ -337,7 +340,7 @@ impl PageCache {
     }
 
     /// The first dirty page in a part of a file.
-    fn first_dirty_page(&self, file: usize, from: u64, to: u64) -> Option<u64> {
+    pub(super) fn first_dirty_page(&self, file: usize, from: u64, to: u64) -> Option<u64> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
         }
@@ -351,26 +354,6 @@ impl PageCache {
                 (dirty != 0).then(|| start + u64::from(dirty.trailing_zeros()))
             })
             .filter(|first| *first < to)
-    }
-
-    /// As [`Self::take_first_dirty_pages`], for a task that syncs the file and has the lock `own`, if any. An error is what the task
-    /// has to wait for before it can take the first dirty page, with that page.
-    pub(crate) fn take_dirty_pages_to_sync(
-        &mut self,
-        left: Pages,
-        own: Option<u64>,
-    ) -> Result<Option<Pages>, (u64, Obstacle)> {
-        let (file, to) = (left.file, left.page_after_last());
-        let Some(first) = self.first_dirty_page(file, left.first, to) else {
-            return Ok(None);
-        };
-        let count = REQUEST.min(to - first);
-        let obstacle = self.busy.first_obstacle(Pages { file, first, count }, own);
-        match obstacle {
-            Some((page, obstacle)) if page == first => Err((page, obstacle)),
-            Some((page, _)) => Ok(self.take_first_dirty_pages(file, first, page)),
-            None => Ok(self.take_first_dirty_pages(file, first, to)),
-        }
     }
 
     /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
@@ -575,12 +558,12 @@ pub(crate) struct Round {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn cache(pages: u64) -> PageCache {
+    pub(in crate::page_cache) fn cache(pages: u64) -> PageCache {
         PageCache::new(PageCacheSetup {
             pages,
             call: 1,

@@ -23,6 +23,7 @@ impl<O: Observer> Engine<'_, O> {
     fn start_ready_jobs(&mut self) {
         let setup = self.setup;
         let mut begun = vec![0; self.cpus.len()];
+        let mut released = None;
         for (index, job) in setup.jobs.iter().enumerate() {
             let waits = job
                 .wait_for
@@ -34,9 +35,14 @@ impl<O: Observer> Engine<'_, O> {
                 continue;
             }
             self.workload.jobs.left[index] = Some(job.processes);
+            // The main process releases one process after the other, without a pause (`run_threads()` of fio 3.33).
+            let released = *released.get_or_insert_with(|| {
+                let random = self.context.random_streams();
+                random.draw_start_delay([0, job.tick])
+            });
+            let begins = self.context.now() + released;
             for process in 0..job.processes as usize {
-                let started =
-                    self.context.now() + self.context.random_streams().draw_start_delay(job.delay);
+                let started = begins + self.context.random_streams().draw_start_delay(job.delay);
                 let ends = job.end.map_or(NEVER, |end| started.saturating_add(end));
                 let mut new = Task::new_fio_process((index, job), process, (started, ends));
                 let cpu = self.placement().first_cpu_of_process(&new.entity, &begun);

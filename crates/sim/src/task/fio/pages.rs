@@ -1,5 +1,7 @@
 //! How the jobs of a fio file use the page cache, compiled.
 
+use std::collections::BTreeMap;
+
 use wakepath_hardware::Machine;
 use wakepath_workloads::fio::FioJob;
 
@@ -34,6 +36,21 @@ fn number_files_of_jobs(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
     files
 }
 
+/// Notes which jobs have files that several processes use.
+fn set_sharers_of_files(setups: &mut [JobSetup], jobs: &[FioJob]) {
+    let mut processes: BTreeMap<usize, u32> = BTreeMap::new();
+    let pairs = setups.iter().zip(jobs);
+    for (setup, _) in pairs.filter(|(_, job)| job.shared_files_key().is_some()) {
+        if let Some(cache) = &setup.cache {
+            *processes.entry(cache.first_file_number()).or_default() += setup.processes;
+        }
+    }
+    for cache in setups.iter_mut().filter_map(|setup| setup.cache.as_mut()) {
+        let sharing = processes.get(&cache.first_file_number());
+        cache.set_has_sharers(sharing.is_some_and(|count| *count > 1));
+    }
+}
+
 /// Sets how the files of jobs are read ahead that depend on which pages are cached.
 fn set_read_ahead_of_jobs(machine: &Machine, setups: &mut [JobSetup], jobs: &[FioJob]) {
     let generation = Generation::for_kernel(machine.kernel);
@@ -63,6 +80,7 @@ pub(crate) fn compile_page_cache(
         return None;
     }
     let files = number_files_of_jobs(setups, jobs);
+    set_sharers_of_files(setups, jobs);
     set_read_ahead_of_jobs(machine, setups, jobs);
     let mut remembers = false;
     for job in setups {

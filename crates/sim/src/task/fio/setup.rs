@@ -129,6 +129,8 @@ pub(crate) struct JobSetup {
     pub(super) ramp: u64,
     /// Shortest and longest delay of a process's start after its group's, in ns.
     pub(super) delay: [u64; 2],
+    /// Time in ns between two ticks of a guest, whose ticks do not wait for jobs to start; 0 on a real machine.
+    pub(super) tick: u64,
     /// Whether the job's end also ends its group, or all jobs (`exitall`).
     pub(super) exit: Option<ExitWhat>,
     /// Index of the job that has to end before this job starts.
@@ -387,8 +389,7 @@ pub(crate) fn compile_jobs(
         })?;
         setup.think_cycles += program;
         if machine.emulator.is_some() {
-            // A guest's ticks do not wait for its jobs: they start at any time between two.
-            setup.delay[1] += machine.tick_rate().period().0;
+            setup.tick = machine.tick_rate().period().0;
         }
         setup.wait_for = (source.wait_for.as_ref())
             .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
@@ -484,6 +485,7 @@ fn compile_job(
         },
         ramp: ramp.0,
         delay: [job.startdelay.0.0, job.startdelay.1.0],
+        tick: 0,
         exit: job.exitall.then_some(job.exit_what),
         wait_for: None,
         cpu_sets: Vec::new(),
