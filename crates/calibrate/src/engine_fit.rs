@@ -24,7 +24,7 @@ pub(crate) struct FittingRun {
     pub(crate) apart_us: f64,
     /// CPU time of fio's job over the time of the job.
     pub(crate) busy_share: f64,
-    /// How often the job slept, for each request.
+    /// How often the job slept, for each request; 0 where fio does not tell.
     pub(crate) switches_per_request: f64,
 }
 
@@ -37,7 +37,8 @@ impl FittingRun {
             mean_us: find_metric(run, "mean_us")?,
             apart_us,
             busy_share: cpu_seconds / seconds,
-            switches_per_request: find_metric(run, "switches_per_s")? * apart_us / 1e6,
+            switches_per_request: find_metric(run, "switches_per_s").unwrap_or(0.0) * apart_us
+                / 1e6,
         })
     }
 }

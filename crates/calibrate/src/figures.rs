@@ -102,8 +102,10 @@ fn join_rests(seen_by_wake_ups: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<Dr
         if rest.after_ms.millis_to_time() <= longest {
             continue;
         }
-        let lesser = rests.last().map_or(0.0, |before| before.exit_us.value);
-        if rest.exit_us.value > lesser {
+        let lesser = rests.last();
+        if lesser.is_none_or(|lesser| {
+            rest.exit_us.value > lesser.exit_us.value && rest.after_ms.value > lesser.after_ms.value
+        }) {
             rests.push(rest);
         }
     }
@@ -278,6 +280,36 @@ pub(crate) mod tests {
             parallel_units: None,
             complete: true,
             notes: Vec::new(),
+        }
+    }
+
+    fn rest([after, exit]: [f64; 2]) -> DriveRest {
+        DriveRest {
+            after_ms: Figure::assumed(after, "test"),
+            exit_us: Figure::assumed(exit, "test"),
+        }
+    }
+
+    #[test]
+    fn rests_are_joined_in_order() {
+        for (seen, slept, expected) in [
+            (vec![], vec![[3.0, 40.0]], vec![[3.0, 40.0]]),
+            (vec![[2.0, 30.0]], vec![[3.0, 40.0]], vec![[2.0, 30.0]]),
+            (
+                vec![[2.0, 30.0]],
+                vec![[30.0, 20.0], [300.0, 90.0]],
+                vec![[2.0, 30.0], [300.0, 90.0]],
+            ),
+            // A long target residency asks for longer pauses before wake-ups.
+            (vec![[15.0, 30.0]], vec![[12.0, 40.0]], vec![[15.0, 30.0]]),
+        ] {
+            let [seen, slept] =
+                [seen, slept].map(|rests| rests.into_iter().map(rest).collect::<Vec<_>>());
+            let joined = join_rests(seen, slept);
+            let values = joined
+                .iter()
+                .map(|rest| [rest.after_ms.value, rest.exit_us.value]);
+            assert_eq!(values.collect::<Vec<_>>(), expected);
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
 pub(crate) const START_DELAY_SECONDS: f64 = 1.0;
 /// How long a fitting job does not count: a drive that rests wakes meanwhile.
 pub(crate) const FITTING_RAMP_SECONDS: f64 = 0.2;
-/// Requests in flight of the deep fitting job.
+/// Requests in flight of the last fitting job.
 pub(crate) const DEEP: usize = 32;
 /// Names and options for fitting: a synchronous engine, an asynchronous one, and the latter with more in flight than a CPU can serve.
 /// No job of [`JOBS`] has that depth.

@@ -12,8 +12,16 @@ impl Machine {
         calibrated: &Self,
         is_stale: impl Fn(&str) -> bool,
     ) -> Vec<String> {
+        let serves_queue = calibrated
+            .io_path
+            .completion
+            .when_empty
+            .fitted_to()
+            .is_some();
+        let is_queue_stale = serves_queue && KEYS_OF_SERVED_QUEUE.iter().any(|key| is_stale(key));
         let mut transfer = FigureTransfer {
             is_stale,
+            fits_drive: serves_queue,
             taken: Vec::new(),
         };
         for state in &mut self.idle_state {
@@ -35,6 +43,11 @@ impl Machine {
                     transfer.take(format!("idle_state.{}.{name}", state.name), to, from);
                 }
             }
+        }
+        transfer.take_stolen_time(&mut self.stolen, calibrated.stolen.as_ref());
+        let has_drive = self.make_drive_of_controller_first(calibrated.drive.device.as_deref());
+        if is_queue_stale || serves_queue && !has_drive {
+            return transfer.taken;
         }
         let (path, earlier) = (&mut self.io_path, &calibrated.io_path);
         for (name, to, from) in [
@@ -96,55 +109,83 @@ impl Machine {
         ] {
             transfer.take(format!("io_path.{name}"), to, from);
         }
-        transfer.take_stolen_time(&mut self.stolen, calibrated.stolen.as_ref());
-        if self.make_drive_of_controller_first(calibrated.drive.device.as_deref()) {
+        if has_drive {
             take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
         }
         transfer.taken
     }
 }
 
+/// Keys by which the figures of a queue that a host serves until it is empty are known to be stale: they are fitted together.
+const KEYS_OF_SERVED_QUEUE: [&str; 2] = ["io_path.completion.when_empty", "drive.read_service_us"];
+
 /// Figures on their way from a calibration into a newer description of the machine.
 struct FigureTransfer<S> {
     /// Whether a figure, by its key, is from another state of the machine.
     is_stale: S,
+    /// Whether the calibration fitted the drive's figures, too.
+    fits_drive: bool,
     /// Keys of figures that were taken.
     taken: Vec<String>,
 }
 
 impl<S: Fn(&str) -> bool> FigureTransfer<S> {
+    /// Whether a figure was found on the machine. Models of drives have figures that were fitted to publications.
+    fn is_found(&self, key: &str, figure: &Figure) -> bool {
+        match figure.origin {
+            Origin::Measured(_) => true,
+            Origin::Fitted(_) => self.fits_drive || key.starts_with("io_path."),
+            _ => false,
+        }
+    }
+
     /// Replaces a figure by the calibration's, if that one was found on the machine and is not stale.
     fn take(&mut self, key: String, to: &mut Figure, from: &Figure) {
-        // Models of drives have figures that were fitted to publications, and those are the same in both machines.
-        let is_found = match from.origin {
-            Origin::Measured(_) => true,
-            Origin::Fitted(_) => key.starts_with("io_path.") || to != from,
-            _ => false,
-        };
-        if is_found && !(self.is_stale)(&key) {
+        if self.is_found(&key, from) && !(self.is_stale)(&key) {
             to.clone_from(from);
             self.taken.push(key);
         }
     }
 
-    /// Replaces deeper rests by the calibration's, all or none.
-    fn take_deeper_rests(&mut self, to: &mut Vec<DriveRest>, from: &[DriveRest]) {
-        let keys = (0..from.len()).flat_map(|index| {
+    /// Replaces a drive's rests by the calibration's, all or none.
+    fn take_rests(&mut self, to: &mut DriveModel, from: &DriveModel) {
+        let keys_of_deeper = (0..from.deeper_rests.len()).map(|index| {
             ["after_ms", "exit_us"].map(|name| format!("drive.deeper_rest.{index}.{name}"))
         });
-        let keys: Vec<String> = keys.collect();
-        if !keys.is_empty() && !keys.iter().any(|key| (self.is_stale)(key)) {
-            *to = from.to_vec();
-            self.taken.extend(keys);
+        let keys_of_first = ["rest_after_ms", "rest_exit_us"].map(|name| format!("drive.{name}"));
+        let rests: Vec<(DriveRest, [String; 2])> = from
+            .rests()
+            .map(|[after_ms, exit_us]| DriveRest {
+                after_ms: after_ms.clone(),
+                exit_us: exit_us.clone(),
+            })
+            .zip(std::iter::once(keys_of_first).chain(keys_of_deeper))
+            .collect();
+        let are_fresh = rests.iter().all(|(rest, keys)| {
+            self.is_found(&keys[0], &rest.after_ms)
+                && self.is_found(&keys[1], &rest.exit_us)
+                && !keys.iter().any(|key| (self.is_stale)(key))
+        });
+        if are_fresh {
+            let (new, keys): (Vec<DriveRest>, Vec<[String; 2]>) = rests.into_iter().unzip();
+            to.set_rests(new);
+            self.taken.extend(keys.into_iter().flatten());
         }
     }
 
     /// Takes over how often and how long a host keeps CPUs waiting, if the calibration has measured that.
     fn take_stolen_time(&mut self, to: &mut Option<StolenCpuTime>, from: Option<&StolenCpuTime>) {
-        let keys = ["stolen.per_s", "stolen.mean_us"];
-        if from.is_some() && !keys.iter().any(|key| (self.is_stale)(key)) {
-            *to = from.cloned();
-            self.taken.extend(keys.map(str::to_owned));
+        let Some(from) = from else { return };
+        let figures = [
+            ("stolen.per_s", &from.per_s),
+            ("stolen.mean_us", &from.mean_us),
+        ];
+        if figures
+            .iter()
+            .all(|(key, figure)| self.is_found(key, figure) && !(self.is_stale)(key))
+        {
+            *to = Some(from.clone());
+            self.taken.extend(figures.map(|(key, _)| key.to_owned()));
         }
     }
 }
@@ -158,23 +199,15 @@ fn take_drive_figures<S: Fn(&str) -> bool>(
     let mut earlier = from.clone();
     let pairs = to.speed_figures_mut().into_iter();
     for ((name, own), (_, measured)) in pairs.zip(earlier.speed_figures_mut()) {
-        transfer.take(format!("drive.{name}"), own, measured);
+        if !name.starts_with("rest_") {
+            transfer.take(format!("drive.{name}"), own, measured);
+        }
     }
     to.drop_tails_that_do_not_fit();
-    transfer.take_deeper_rests(&mut to.deeper_rests, &from.deeper_rests);
+    transfer.take_rests(to, from);
     let (Some(own), Some(measured)) = (&mut to.power, &from.power) else {
         return;
     };
-    transfer.take(
-        "drive.rest_after_ms".to_owned(),
-        &mut own.rest_after_ms,
-        &measured.rest_after_ms,
-    );
-    transfer.take(
-        "drive.rest_exit_us".to_owned(),
-        &mut own.rest_exit_us,
-        &measured.rest_exit_us,
-    );
     let states = own.states.iter_mut().zip(&measured.states);
     for (index, (state, earlier)) in states.enumerate() {
         transfer.take(
@@ -202,6 +235,13 @@ mod tests {
         Figure::measured_here(value, measurement)
     }
 
+    fn fitted(value: f64) -> Figure {
+        Figure {
+            value,
+            origin: Origin::Fitted("test".to_owned()),
+        }
+    }
+
     /// A laptop with a drive that sleeps.
     fn laptop() -> Machine {
         let mut machine = Machine::find("laptop").unwrap();
@@ -217,23 +257,27 @@ mod tests {
         let power = machine.drive.power.as_mut().unwrap();
         power.states.last_mut().unwrap().exit_us = measured(4321.0);
         machine.idle_state.last_mut().unwrap().true_exit_us = measured(77.0);
-        let fit = |value: f64| Figure {
-            value,
-            origin: Origin::Fitted("test".to_owned()),
-        };
-        machine.io_path.kcycles_per_io = fit(21.0);
-        machine.io_path.completion.when_empty = fit(1.0);
-        machine
-            .drive
-            .set_rests([[0.0, 14.0], [2.0, 50.0]].map(|[after, exit]| DriveRest {
-                after_ms: fit(after),
-                exit_us: fit(exit),
-            }));
+        machine.io_path.kcycles_per_io = fitted(21.0);
         machine.stolen = Some(StolenCpuTime {
             per_s: measured(40.0),
             mean_us: measured(100.0),
             source: "test".to_owned(),
         });
+        machine
+    }
+
+    /// The same with a queue that a host serves until it is empty.
+    fn calibrated_guest() -> Machine {
+        let mut machine = calibrated();
+        machine.io_path.completion.when_empty = fitted(1.0);
+        machine.drive.read_service_us = fitted(9.0);
+        let rests = [[0.0, 14.0], [2.0, 50.0]];
+        machine
+            .drive
+            .set_rests(rests.map(|[after, exit]| DriveRest {
+                after_ms: fitted(after),
+                exit_us: fitted(exit),
+            }));
         machine
     }
 
@@ -260,10 +304,7 @@ mod tests {
         for key in [
             &format!("idle_state.{deepest}.true_exit_us"),
             "io_path.kcycles_per_io",
-            "io_path.completion.when_empty",
             "drive.read_service_us",
-            "drive.rest_exit_us",
-            "drive.deeper_rest.0.exit_us",
             "stolen.mean_us",
             &sleep,
         ] {
@@ -278,6 +319,39 @@ mod tests {
         assert!(state.disabled && state.true_exit_us == measured(77.0));
         assert_eq!(machine.drive.device.as_deref(), Some("nvme1"));
         assert_eq!(machine.other_drives[0].device.as_deref(), Some("nvme0"));
+        machine.check().unwrap();
+    }
+
+    #[test]
+    fn figures_that_were_fitted_together_are_taken_together() {
+        let calibrated = calibrated_guest();
+        for stale in ["io_path.", "drive."] {
+            let mut machine = captured();
+            let taken = machine.take_calibrated_figures(&calibrated, |key| key.starts_with(stale));
+            let others = |key: &&String| key.starts_with("io_path.") || key.starts_with("drive.");
+            assert_eq!(taken.iter().find(others), None, "{stale}");
+            assert!(taken.contains(&"stolen.per_s".to_owned()), "{taken:?}");
+        }
+        // Declared power states that cannot be read now leave a drive with rests alone.
+        let mut machine = captured();
+        for drive in [&mut machine.drive, &mut machine.other_drives[0]] {
+            drive.power = None;
+        }
+        let taken = machine.take_calibrated_figures(&calibrated, |_| false);
+        assert_eq!(machine.drive.rests().count(), 2);
+        let all: Vec<String> = machine.figures().into_iter().map(|f| f.key).collect();
+        for key in [
+            "io_path.completion.when_empty",
+            "drive.read_service_us",
+            "drive.rest_exit_us",
+            "drive.deeper_rest.0.exit_us",
+        ] {
+            let key = key.to_owned();
+            assert!(
+                taken.contains(&key) && all.contains(&key),
+                "{key}: {taken:?}"
+            );
+        }
         machine.check().unwrap();
     }
 

@@ -43,8 +43,8 @@ pub struct IoPath {
     #[schemars(extend("maximum" = 1.0, "see" = "background/model.md#work-at-depth"))]
     #[serde(default)]
     pub deactivation_share: Figure,
-    /// Part of `submission_share` for telling a drive of a request, spent only while the drive has no other from the queue: a
-    /// virtual machine's exit to its host. Absent: 0.
+    /// Part of `submission_share` for telling a drive of a request: a virtual machine's exit to its host. Direct requests save
+    /// the part while each drive has others from the queue. Absent: 0.
     #[schemars(extend("maximum" = 1.0, "see" = "background/model.md#drives-of-virtual-machines"))]
     #[serde(default)]
     pub doorbell_share: Figure,
@@ -97,8 +97,8 @@ pub struct Completion {
     #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub coalesce_us: Figure,
-    /// 1: a queue interrupts once the drive has ended all of the queue's requests, as a virtual machine's host does that serves a
-    /// queue until it is empty. Absent: 0.
+    /// 1: a queue interrupts once its drive has ended all of the queue's requests. Hosts of virtual machines serve queues so.
+    /// Absent: 0.
     #[schemars(extend("maximum" = 1.0, "see" = "background/model.md#drives-of-virtual-machines"))]
     #[serde(default)]
     pub when_empty: Figure,

@@ -484,6 +484,21 @@ mod tests {
                 "io_path.completion.coalesce_us",
             ),
             (
+                "completion = { cpu = 0",
+                "completion = { cpu = 0, when_empty = 0.5",
+                "io_path.completion.when_empty",
+            ),
+            (
+                "completion = { cpu = 0",
+                "completion = { cpu = 0, when_empty = 1, coalesce = 8, coalesce_us = 9",
+                "io_path.completion.when_empty",
+            ),
+            (
+                "[io_path]\n",
+                "[io_path]\ndoorbell_share = 0.9\n",
+                "io_path.doorbell_share",
+            ),
+            (
                 "[scheduler]\n",
                 "[c1_demotion]\nto = \"WFI\"\nstates = [\"C6\"]\nwake_ups = 4\nwithin_us = 9\nundemote_us = 9\nsource = \"x\"\n[scheduler]\n",
                 "c1_demotion.states",

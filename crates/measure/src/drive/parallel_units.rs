@@ -8,8 +8,8 @@ use super::service::ServiceTime;
 const CPU_LIMITED: f64 = 85.0;
 /// Requests that spend this many times as long outside the block layer as single ones wait for CPUs, and not for the drive.
 const WAITING_FOR_CPUS: f64 = 3.0;
-/// Throughput that grows by this factor when the depth is doubled has not reached the limit. Random reads that reach two
-/// thirds of the limit at half the depth grow by less.
+/// Throughput that grows by this factor when the depth is doubled has not reached the limit. Random reads keep 63 % of `n` units
+/// busy at depth `n`, and 86 % at twice the depth, which is 1.37 times as much.
 const GROWING: f64 = 1.4;
 
 /// Requests that a drive serves side by side.
@@ -82,6 +82,16 @@ mod tests {
         }
     }
 
+    /// Whether reads count as limited by the largest depth, if twice the depth makes them faster by a factor.
+    fn is_limited_by_depth(growth: f64) -> bool {
+        let measured = [
+            reads(1, 16_000.0, 63, 56),
+            reads(16, 60_000.0, 267, 255),
+            reads(32, 60_000.0 * growth, 400, 390),
+        ];
+        ParallelUnits::estimate(&measured).unwrap().at_least
+    }
+
     #[test]
     fn requests_that_wait_for_cpus_tell_the_least_number_of_units() {
         let alone = reads(1, 16_000.0, 63, 56);
@@ -102,5 +112,6 @@ mod tests {
             reads(16, 60_500.0, 264, 185),
         ];
         assert!(ParallelUnits::estimate(&by_cpus).unwrap().at_least);
+        assert!(!is_limited_by_depth(1.3) && is_limited_by_depth(1.5));
     }
 }

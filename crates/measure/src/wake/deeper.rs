@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
-use super::bands::{LEAST_GROWTH_NS, WakeSample};
+use super::bands::WakeSample;
 use super::tally::FEWEST_COUNTED;
 use crate::summary::{Estimate, LatencySummary};
 
@@ -36,12 +36,12 @@ impl DeeperSleep {
 }
 
 /// Finds the pause at which wake-ups from a state become slower in one step, and the exits on both sides: medians less those
-/// of the reference state after equal pauses. `None`: they do not, by more than their intervals and the least growth,
-/// a share of the shorter exit.
+/// of the reference state after equal pauses. `None`: they do not, by more than their intervals, a least
+/// share of the shorter exit, and a least time in ns.
 pub(super) fn find_deeper_sleep(
     own: &[WakeSample],
     reference: &[WakeSample],
-    least_growth: f64,
+    (least_share, least_ns): (f64, f64),
 ) -> Option<DeeperSleep> {
     let mut sorted = own.to_vec();
     sorted.sort_by_key(|sample| sample.gap);
@@ -65,7 +65,7 @@ pub(super) fn find_deeper_sleep(
     });
     let (exit_before, exit) = before.zip(exit)?;
     let growth = exit.minus(exit_before);
-    let grows = growth.ns > (exit_before.ns * least_growth).max(LEAST_GROWTH_NS);
+    let grows = growth.ns > (exit_before.ns * least_share).max(least_ns);
     (grows && growth.low > 0.0).then_some(DeeperSleep {
         after,
         not_after,
@@ -96,6 +96,8 @@ fn distance_to_medians(samples: &[WakeSample]) -> u64 {
 mod tests {
     use super::*;
 
+    const LEAST_GROWTH: (f64, f64) = (0.3, 2_000.0);
+
     fn samples(latency: impl Fn(u64) -> u64) -> Vec<WakeSample> {
         // Not in the order of pauses.
         let pauses = (0..200_u64).map(|index| 30_000 + (index * 37 % 200) * 20_000);
@@ -114,7 +116,7 @@ mod tests {
             let exit = if gap < 1_500_000 { 8_000 } else { 50_000 };
             2_000 + gap / 1_000 + exit
         });
-        let found = find_deeper_sleep(&own, &awake, 0.3).unwrap();
+        let found = find_deeper_sleep(&own, &awake, LEAST_GROWTH).unwrap();
         assert!(
             found.not_after < Nanoseconds(1_500_000) && found.after >= Nanoseconds(1_500_000),
             "{found:?}"
@@ -127,10 +129,13 @@ mod tests {
     fn what_grows_awake_as_well_is_no_sleep() {
         let growing = samples(|gap| 5_000 + gap / 100);
         let behind = samples(|gap| 13_000 + gap / 100);
-        assert_eq!(find_deeper_sleep(&behind, &growing, 0.3), None);
+        assert_eq!(find_deeper_sleep(&behind, &growing, LEAST_GROWTH), None);
         let constant = samples(|_| 5_000);
-        assert_eq!(find_deeper_sleep(&constant, &constant, 0.3), None);
-        assert_eq!(find_deeper_sleep(&constant[..30], &constant, 0.3), None);
-        assert_eq!(find_deeper_sleep(&[], &[], 0.3), None);
+        assert_eq!(find_deeper_sleep(&constant, &constant, LEAST_GROWTH), None);
+        assert_eq!(
+            find_deeper_sleep(&constant[..30], &constant, LEAST_GROWTH),
+            None
+        );
+        assert_eq!(find_deeper_sleep(&[], &[], LEAST_GROWTH), None);
     }
 }

@@ -1,18 +1,17 @@
 //! Rests of the drive, or of a host between drive and kernel: reads take longer after pauses, whatever the CPU does.
 
 use serde::Serialize;
-use wakepath_hardware::machine::DriveRest;
 use wakepath_units::Nanoseconds;
 
 use super::bands::WakeSample;
-use super::deeper::find_deeper_sleep;
-use super::plan::WakeStep;
+use super::deeper::{DeeperSleep, find_deeper_sleep};
+use super::plan::{WakePlan, WakeSource, WakeStep};
 use super::tally::{FEWEST_COUNTED, Tally};
-use super::{WakeMeasurement, WakePlan, WakeSource};
 use crate::summary::{Estimate, LatencySummary};
 
-/// Least growth of reads that counts, relative to reads after shorter pauses.
-const LEAST_GROWTH: f64 = 0.1;
+/// Least growth of reads that counts: a share of reads after shorter pauses, and a time in ns. Cold caches of the driver cost
+/// less, and wake-ups by a task do not meet them.
+const LEAST_GROWTH: (f64, f64) = (0.1, 10_000.0);
 
 /// A pause from which on reads take longer, although the CPU is as awake as before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -37,17 +36,15 @@ pub(super) fn find_slower_reads_by_cpu(
         .flat_map(|(kind, group)| {
             let mut states = group.states.iter();
             let found = states.find_map(|state| {
-                let samples = [WakeSource::Drive, WakeSource::Task].map(|source| {
+                let [reads, tasks] = [WakeSource::Drive, WakeSource::Task].map(|source| {
                     let mut steps = settled.iter();
-                    let found = steps.find(|(step, _)| {
+                    let tally = steps.find(|(step, _)| {
                         (step.kind, step.state, step.source) == (kind, Some(state.index), source)
                     });
-                    found.map_or(&[][..], |(_, tally)| &tally.samples)
+                    tally.map_or(&[][..], |(_, tally)| &tally.samples)
                 });
-                let enough = samples
-                    .iter()
-                    .all(|samples| samples.len() as u64 >= FEWEST_COUNTED);
-                enough.then(|| find_slower_reads(group.cpu, samples[0], samples[1]))
+                let fewest = reads.len().min(tasks.len()) as u64;
+                (fewest >= FEWEST_COUNTED).then(|| find_slower_reads(group.cpu, reads, tasks))
             });
             found.unwrap_or_default()
         })
@@ -59,57 +56,60 @@ pub(super) fn find_slower_reads_by_cpu(
 fn find_slower_reads(cpu: usize, reads: &[WakeSample], tasks: &[WakeSample]) -> Vec<SlowerReads> {
     let mut changes = Vec::new();
     append_changes(reads, tasks, &mut changes);
-    let begins = changes.iter().map(|[_, longer]| *longer);
-    let begins: Vec<Nanoseconds> = [Nanoseconds::ZERO].into_iter().chain(begins).collect();
-    let ends = begins
-        .iter()
-        .skip(1)
-        .copied()
-        .chain([Nanoseconds(u64::MAX)]);
-    let delays: Vec<Option<(Estimate, u64)>> = begins
-        .iter()
-        .zip(ends)
-        .map(|(begin, end)| {
-            let [reads, tasks] =
-                [reads, tasks].map(|samples| summarize_between(samples, *begin, end));
-            let (reads, tasks) = reads.zip(tasks)?;
-            Some((reads.median.minus(tasks.median), reads.n))
-        })
-        .collect();
-    let Some((Some((shortest, _)), later)) = delays.split_first() else {
+    let ends = changes.iter().skip(1).map(|change| change.after);
+    let ends = ends.chain([Nanoseconds(u64::MAX)]);
+    let first = changes.first().map(|change| change.after);
+    let Some((shortest, _)) =
+        first.and_then(|end| delay_within([reads, tasks], [Nanoseconds::ZERO, end]))
+    else {
         return Vec::new();
     };
     let mut slower: Vec<SlowerReads> = Vec::new();
-    for ([shorter, longer], (delay, n)) in changes.iter().zip(later.iter().flatten()) {
-        let growth = delay.minus(*shortest);
+    for (change, end) in changes.iter().zip(ends) {
+        let Some((delay, n)) = delay_within([reads, tasks], [change.after, end]) else {
+            continue;
+        };
+        let growth = delay.minus(shortest);
         if growth.ns > slower.last().map_or(0.0, |before| before.growth.ns) {
             slower.push(SlowerReads {
                 cpu,
-                after: Estimate {
-                    ns: longer.0 as f64,
-                    low: shorter.0 as f64,
-                    high: longer.0 as f64,
-                },
+                after: change.after_estimate(),
                 growth,
-                n: *n,
+                n,
             });
         }
     }
     slower
 }
 
-/// Adds changes within samples, shortest pause first: the longest pause before each, and the shortest after.
-fn append_changes(reads: &[WakeSample], tasks: &[WakeSample], changes: &mut Vec<[Nanoseconds; 2]>) {
+/// Adds changes within samples, shortest pause first.
+fn append_changes(reads: &[WakeSample], tasks: &[WakeSample], changes: &mut Vec<DeeperSleep>) {
     let Some(change) = find_deeper_sleep(reads, tasks, LEAST_GROWTH) else {
         return;
     };
-    let [(short, long), (short_tasks, long_tasks)] = [reads, tasks].map(|samples| {
-        let samples = samples.iter().copied();
-        samples.partition::<Vec<WakeSample>, _>(|sample| sample.gap < change.after)
-    });
+    let [(short, long), (short_tasks, long_tasks)] =
+        [reads, tasks].map(|samples| split_at_pause(samples, change.after));
     append_changes(&short, &short_tasks, changes);
-    changes.push([change.not_after, change.after]);
+    changes.push(change);
     append_changes(&long, &long_tasks, changes);
+}
+
+/// Samples after shorter pauses, and those after longer ones.
+fn split_at_pause(
+    samples: &[WakeSample],
+    pause: Nanoseconds,
+) -> (Vec<WakeSample>, Vec<WakeSample>) {
+    samples.iter().partition(|sample| sample.gap < pause)
+}
+
+/// What reads take longer than wake-ups by tasks after pauses between two lengths, and the number of reads.
+fn delay_within(
+    samples: [&[WakeSample]; 2],
+    [begin, end]: [Nanoseconds; 2],
+) -> Option<(Estimate, u64)> {
+    let [reads, tasks] = samples.map(|samples| summarize_between(samples, begin, end));
+    let (read, task) = reads.zip(tasks)?;
+    Some((read.median.minus(task.median), read.n))
 }
 
 /// Latencies after pauses from `begin` up to `end`; `None` without any.
@@ -134,29 +134,6 @@ impl SlowerReads {
             Nanoseconds(self.after.ns as u64),
             self.cpu
         )
-    }
-}
-
-impl WakeMeasurement {
-    /// Rests of the drive as reads by the first measured CPU showed them, the shallowest first.
-    pub fn drive_rests(&self) -> Vec<DriveRest> {
-        let first = self.slower_reads.first().map(|slower| slower.cpu);
-        let own = self
-            .slower_reads
-            .iter()
-            .filter(|slower| Some(slower.cpu) == first);
-        own.map(|slower| {
-            let after = "pause from which on reads take longer, whatever the CPU does";
-            let exit = format!(
-                "median read by CPU {} after such pauses less one after the shortest, without what wake-ups by a task take longer",
-                slower.cpu
-            );
-            DriveRest {
-                after_ms: slower.after.figure_ms(slower.n, after, &self.conditions),
-                exit_us: slower.growth.figure_us(slower.n, &exit, &self.conditions),
-            }
-        })
-        .collect()
     }
 }
 
@@ -190,10 +167,9 @@ mod tests {
             55_000 + gap / 2_000 + rest
         });
         let found = find_slower_reads(1, &reads, &tasks);
-        let whole_us = |ns: f64| (ns / 1e3).round();
         let growths: Vec<f64> = found
             .iter()
-            .map(|slower| whole_us(slower.growth.ns))
+            .map(|slower| (slower.growth.ns / 1e3).round())
             .collect();
         assert_eq!(growths, [14.0, 36.0], "{found:?}");
         for (slower, begins) in found.iter().zip([400_000.0, 2_000_000.0]) {
@@ -209,6 +185,9 @@ mod tests {
         let growing = samples(|gap| 3_000 + gap / 200);
         let reads = samples(|gap| 55_000 + gap / 200);
         assert_eq!(find_slower_reads(1, &reads, &growing), []);
+        // Code of the driver that is cold after long pauses.
+        let colder = samples(|gap| 55_000 + gap / 200 + gap.min(8_000_000) / 2_000);
+        assert_eq!(find_slower_reads(1, &colder, &growing), []);
         let constant = samples(|_| 55_000);
         assert_eq!(find_slower_reads(1, &constant, &samples(|_| 3_000)), []);
         assert_eq!(find_slower_reads(1, &[], &growing), []);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, MachineIdleState};
+use wakepath_hardware::machine::{DriveRest, Figure, MachineIdleState};
 
 use super::{WakeLatency, WakeMeasurement, WakeSource};
 
@@ -77,6 +77,27 @@ impl WakeMeasurement {
             text.push('\n');
         }
         text
+    }
+
+    /// Rests of the drive as reads by the first measured CPU showed them, the shallowest first.
+    pub fn drive_rests(&self) -> Vec<DriveRest> {
+        let first = self.wakes.first().map(|wake| wake.cpu);
+        let own = self
+            .slower_reads
+            .iter()
+            .filter(|slower| Some(slower.cpu) == first);
+        own.map(|slower| {
+            let after = "pause from which on reads take longer, whatever the CPU does";
+            let exit = format!(
+                "median read by CPU {} after such pauses less one after the shortest, without what wake-ups by a task take longer",
+                slower.cpu
+            );
+            DriveRest {
+                after_ms: slower.after.figure_ms(slower.n, after, &self.conditions),
+                exit_us: slower.growth.figure_us(slower.n, &exit, &self.conditions),
+            }
+        })
+        .collect()
     }
 
     /// Figures of each measured state, in the order of the measurement. Exits are those of wake-ups by the drive where

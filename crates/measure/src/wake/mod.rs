@@ -39,7 +39,7 @@ use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
 use self::at_rest::describe_shares;
-use self::bands::{GROWS, WakeSample, describe_growth, split_by_gap};
+use self::bands::{GROWS, LEAST_GROWTH_NS, WakeSample, describe_growth, split_by_gap};
 use self::beside::{find_entry_costs, find_package_wakes};
 use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
@@ -480,7 +480,11 @@ impl WakeMeasurement {
                 let shortest = plan.gaps(step)[0];
                 let reference = settled[position].1;
                 wake.set_exit(&wakes[position], reference.latencies_after(shortest));
-                wake.deeper = find_deeper_sleep(&tally.samples, &reference.samples, GROWS - 1.0);
+                wake.deeper = find_deeper_sleep(
+                    &tally.samples,
+                    &reference.samples,
+                    (GROWS - 1.0, LEAST_GROWTH_NS),
+                );
             }
             wakes.push(wake);
         }

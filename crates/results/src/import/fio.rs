@@ -41,9 +41,8 @@ struct FioJob {
     /// CPU time in the kernel, in per cent of `job_runtime`.
     #[serde(default)]
     sys_cpu: f64,
-    /// Context switches.
-    #[serde(default)]
-    ctx: u64,
+    /// Context switches; absent in outputs of old versions.
+    ctx: Option<u64>,
     /// In ms, without a `ramp_time`.
     #[serde(default)]
     job_runtime: u64,
@@ -136,12 +135,12 @@ impl FioOutput {
         })
     }
 
-    /// Context switches of the jobs per second of their longest run time; `None` without a run time.
+    /// Context switches of the jobs per second of their longest run time; `None` where fio told none.
     pub fn context_switches_per_second(&self) -> Option<f64> {
-        let switches: u64 = self.jobs.iter().map(|job| job.ctx).sum();
+        let switches: Option<u64> = self.jobs.iter().map(|job| job.ctx).sum();
         let longest_ms = self.jobs.iter().map(|job| job.job_runtime).max();
         let ms = longest_ms.filter(|ms| *ms > 0)?;
-        Some(switches as f64 * 1e3 / ms as f64)
+        Some(switches? as f64 * 1e3 / ms as f64)
     }
 
     /// Percentage of the requested rates that was reached, the smallest if there are several. `None` if unknown,

@@ -217,10 +217,16 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Whether a request is among those of its queue that are counted: polled requests have queues of their own.
+    #[inline(always)]
+    fn counts_as_unended(&self, id: RequestId) -> bool {
+        self.setup.completion.counts_unended && !self.requests[id].polled
+    }
+
     /// Counts a request that a drive now has.
     #[inline(always)]
     pub(super) fn count_as_unended(&mut self, id: RequestId) {
-        if self.setup.completion.counts_unended {
+        if self.counts_as_unended(id) {
             let queue = self.number_of_request_queue(id);
             self.requests.unended[queue] += 1;
         }
@@ -229,7 +235,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Counts a request that a drive has ended. Returns whether the drive has no more from the queue, as far as they are counted.
     #[inline(always)]
     fn end_count_as_unended(&mut self, id: RequestId) -> bool {
-        if !self.setup.completion.counts_unended {
+        if !self.counts_as_unended(id) {
             return true;
         }
         let queue = self.number_of_request_queue(id);

@@ -24,7 +24,7 @@ pub(crate) struct Work {
 
 /// A rest within the operational state, times in ns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct RestLevel {
     /// Idle time before the rest.
     pub(super) after: u64,
     /// Wait of the next request.
@@ -65,7 +65,7 @@ pub(crate) struct IdlePath {
     legs: Vec<Leg>,
     work: Option<Work>,
     /// The shallowest rest first.
-    rests: Vec<Rest>,
+    rests: Vec<RestLevel>,
 }
 
 impl IdlePath {
@@ -76,7 +76,7 @@ impl IdlePath {
         table: Option<&ApstTable>,
         transition: Microwatts,
         work: Option<Work>,
-        rests: Vec<Rest>,
+        rests: Vec<RestLevel>,
     ) -> Self {
         let mut now = 0_u64;
         let mut state = 0;

@@ -5,7 +5,7 @@ use wakepath_policies::apst::{self, ApstSettings};
 use wakepath_units::Microwatts;
 
 use super::buffer::{BufferSetup, FlashSetup};
-use super::path::{IdlePath, Rest, State, Work};
+use super::path::{IdlePath, RestLevel, State, Work};
 
 /// KiB that a drive's service time, and one write to its media, hold for.
 const BLOCK_KIB: f64 = 4.0;
@@ -62,10 +62,10 @@ impl DriveSetup {
     }
 }
 
-fn compile_rests(model: &DriveModel) -> Vec<Rest> {
+fn compile_rests(model: &DriveModel) -> Vec<RestLevel> {
     let rests = model.rests();
     rests
-        .map(|[after_ms, exit_us]| Rest {
+        .map(|[after_ms, exit_us]| RestLevel {
             after: after_ms.millis_to_time().0,
             exit: exit_us.micros_to_time().0,
         })
@@ -73,7 +73,7 @@ fn compile_rests(model: &DriveModel) -> Vec<Rest> {
 }
 
 impl PowerSetup {
-    fn new(power: &DrivePower, rests: Vec<Rest>, settings: Option<&ApstSettings>) -> Self {
+    fn new(power: &DrivePower, rests: Vec<RestLevel>, settings: Option<&ApstSettings>) -> Self {
         let declared = &power.declared;
         let idle = power.idle_w.watts_to_power();
         let states = power
@@ -117,7 +117,7 @@ impl PowerSetup {
     }
 
     /// A drive that rests, and of which nothing else is known; `None` if it never rests.
-    fn from_rests_alone(rests: Vec<Rest>) -> Option<Self> {
+    fn from_rests_alone(rests: Vec<RestLevel>) -> Option<Self> {
         let unknown = Microwatts(0);
         let only_state = State {
             entry: 0,

@@ -5,7 +5,7 @@ use wakepath_policies::apst::{ApstRule, ApstSettings, ApstTable};
 use wakepath_units::Microwatts;
 
 use super::buffer::{BufferSetup, FlashSetup};
-use super::path::{IdlePath, Rest, State, Work};
+use super::path::{IdlePath, RestLevel, State, Work};
 use super::volume::VolumeSetup;
 use super::*;
 use crate::core::parts::Parts;
@@ -315,7 +315,7 @@ prop_compose! {
             }),
             power: Some(PowerSetup {
                 path: IdlePath::new(states, table.as_ref(), Microwatts(transition), work,
-                    rests.map(|(after, exit)| Rest { after, exit }).collect()),
+                    rests.map(|(after, exit)| RestLevel { after, exit }).collect()),
                 active: Microwatts(active),
                 idle,
                 transition: Microwatts(transition),

@@ -126,6 +126,23 @@ fn a_host_serves_a_queue_until_it_is_empty() {
     assert!(8e6 / one_by_one > alone, "{one_by_one}");
 }
 
+#[test]
+fn a_polled_request_keeps_no_completion_back() {
+    let mut machine = Machine::find("epyc-7502").unwrap();
+    machine.io_path.completion.when_empty = figure(1.0);
+    machine.io_path.completion.poll_queues = Some(1);
+    machine.drive.parallel_units = figure(4.0);
+    let text = "[global]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nruntime=1\ntime_based\ncpus_allowed=0\n\
+                [waits]\nioengine=psync\n[polls]\nioengine=pvsync2\nhipri=1\nthinktime=50\n";
+    let job = fio::parse(text, "test.fio").unwrap();
+    let policies = PolicySet::from_names(["menu@6.1", "performance"]).unwrap();
+    let run = simulate(&machine, &job.into(), &policies, 1).unwrap();
+    // The polling job keeps the CPU for half of its time.
+    let most = run.jobs.iter().map(|job| job.reads).max().unwrap();
+    let fewest = run.jobs.iter().map(|job| job.reads).min().unwrap();
+    assert!(fewest * 5 > most && fewest > 1_000, "{fewest} and {most}");
+}
+
 /// What each CPU's governor was told of the next timer.
 #[derive(Default)]
 struct SleepLengths(Vec<Vec<i64>>);

@@ -105,9 +105,8 @@ impl Pool {
             return None;
         }
         let bytes = measure_commit_bytes(all, &tasks)?;
-        let mut first_syncs = (tasks.iter().zip(all)).filter_map(|(task, pool_task)| {
-            Some(pool_task.items.get(task.syncs.first()?.range())?)
-        });
+        let mut first_syncs = (tasks.iter().zip(all))
+            .filter_map(|(task, pool_task)| pool_task.items.get(task.syncs.first()?.range()));
         let first_sync = with_first_write(first_syncs.next()?, bytes.alone);
         Some(Self {
             tasks,

@@ -169,6 +169,16 @@ fn check_queues_and_coalescing(io: &IoPath) -> Result<(), Fault> {
             "an aggregation threshold is a whole number",
         );
     }
+    let when_empty = completion.when_empty.value;
+    if ![0.0, 1.0].contains(&when_empty) {
+        return fail_check("io_path.completion.when_empty", "it is 0 or 1");
+    }
+    if when_empty > 0.0 && together.value > 1.0 {
+        return fail_check(
+            "io_path.completion.when_empty",
+            "a queue interrupts once it is empty, or after `coalesce` completions: give one of both",
+        );
+    }
     if together.value > 1.0 && completion.coalesce_us.value <= 0.0 {
         return fail_check(
             "io_path.completion.coalesce_us",
