@@ -27,16 +27,16 @@ impl FromStr for ResetEvent {
             "interval" => return Ok(Self::Interval),
             _ => {}
         }
-        if let Some(Ok(cpu)) = text.strip_prefix("cpu").map(str::parse::<usize>) {
+        if let Some(cpu) = text.strip_prefix("cpu").and_then(parse_digits) {
             return Ok(Self::CpuOnline(cpu));
         }
         // A disk of the drive: the kernel finds disks only after the controller is ready.
         let drive = match text.rsplit_once('n') {
-            Some((drive, namespace)) if namespace.parse::<usize>().is_ok() => drive,
+            Some((drive, namespace)) if parse_digits(namespace).is_some() => drive,
             _ => text,
         };
-        let number = drive.strip_prefix("nvme").map(str::parse::<usize>);
-        if matches!(number, Some(Ok(_))) {
+        let number = drive.strip_prefix("nvme").and_then(parse_digits);
+        if number.is_some() {
             return Ok(Self::DriveReady(drive.to_owned()));
         }
         if is_disk_without_controller(text) {
@@ -56,7 +56,13 @@ fn is_disk_without_controller(name: &str) -> bool {
     lettered.any(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase()))
         || name
             .strip_prefix("mmcblk")
-            .is_some_and(|rest| rest.parse::<usize>().is_ok())
+            .is_some_and(|rest| parse_digits(rest).is_some())
+}
+
+/// A number of nothing but digits: `parse` takes a sign, too, which no name of the kernel has.
+fn parse_digits(text: &str) -> Option<usize> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
 }
 
 impl ResetEvent {
@@ -345,6 +351,10 @@ mod tests {
             "sda1",
             "sdA",
             "mmcblk0p1",
+            "mmcblk+5",
+            "cpu+5",
+            "nvme+0",
+            "nvme0n+1",
             "mmcblk0boot0",
             "loop0",
         ] {

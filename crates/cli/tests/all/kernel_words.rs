@@ -62,6 +62,37 @@ fn words_are_printed_written_and_put_back() {
 }
 
 #[test]
+fn words_that_are_not_known_remove_nothing_and_say_what_stays() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let file = machine.path().join("etc/default/grub");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(
+        &file,
+        "GRUB_CMDLINE_LINUX_DEFAULT=\"rd.lvm.lv=vg/root module_blacklist=a\"\n",
+    )
+    .unwrap();
+    let words = [
+        "--kernel-word",
+        "rd.lvm.lv=vg/swap",
+        "--kernel-word",
+        "module_blacklist=b",
+    ];
+    let apply = [&["apply"], &words[..], &["--root", root]].concat();
+    wakepath(&apply)
+        .success()
+        .stdout(predicate::str::contains(
+            "\"rd.lvm.lv=vg/root module_blacklist=a rd.lvm.lv=vg/swap module_blacklist=b\"\n",
+        ))
+        .stdout(predicate::str::contains(
+            "left beside, since of some words every one counts: module_blacklist=a; of most",
+        ));
+    let report = json(&wakepath(&[&apply[..], &["--format", "json"]].concat()).success());
+    assert_eq!(report["kept_beside"][0], "module_blacklist=a");
+    assert_eq!(report["kept_beside"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_machine_without_a_known_boot_loader_and_a_bad_word_are_refused() {
     let machine = copy_of_laptop();
     let root = machine.path().to_str().unwrap();

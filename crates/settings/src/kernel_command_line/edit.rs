@@ -11,18 +11,36 @@ pub(super) const U_BOOT_VARIABLE: &str = "U_BOOT_PARAMETERS";
 /// A text with the words, and each changed line before and after.
 pub(super) type Edited = (String, Vec<(Option<String>, String)>);
 
-/// A command line with the words. Each takes the place of those that it contradicts, also if it is there already: of some the
-/// kernel takes the last one, of others every one. Other words stay as they are. `None` if nothing changes.
+/// A command line with the words. Each takes the place of words that it contradicts, even if it is on the line already. A word
+/// that wakepath does not know comes last and removes nothing. `None` if nothing changes.
 fn add_words(line: &str, words: &[KernelWord]) -> Option<String> {
     let before: Vec<&str> = line.split_ascii_whitespace().collect();
     let mut all = before.clone();
     for word in words {
         all.retain(|old| !word.contradicts(old));
-        if !all.iter().any(|old| word.means_same(old)) {
+        if !word.counts_among(&all) {
             all.push(word.as_str());
         }
     }
     (all != before).then(|| all.join(" "))
+}
+
+/// Words of changed lines that have the key of a new word with another value, and of which nothing is known. Each once.
+pub(super) fn find_words_kept_beside(
+    changes: &[(Option<String>, String)],
+    words: &[KernelWord],
+) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for (_, line) in changes {
+        // A line of a shell file has the words in quotes.
+        for other in line.split(|c: char| c.is_whitespace() || c == '"') {
+            let is_doubtful = words.iter().any(|word| word.may_contradict(other));
+            if is_doubtful && !kept.iter().any(|known| known == other) {
+                kept.push(other.to_owned());
+            }
+        }
+    }
+    kept
 }
 
 /// Whether a shell file sets a variable.
@@ -186,8 +204,14 @@ mod tests {
     #[test]
     fn a_word_takes_the_place_of_those_that_it_contradicts() {
         let cases = [
+            // Nothing is known of the word. Nothing is removed, and the new word is the last one, which most readers take.
+            ("a=1 quiet a=2", "a=1", "a=1 quiet a=2 a=1"),
             // The kernel takes the last one, so that one before another is not enough.
-            ("a=1 quiet a=2", "a=1", "a=1 quiet"),
+            (
+                "nvme.poll_queues=1 quiet nvme.poll_queues=2",
+                "nvme.poll_queues=1",
+                "nvme.poll_queues=1 quiet",
+            ),
             (
                 "nvme.poll_queues=2",
                 "nvme.poll_queues=4",
@@ -245,6 +269,44 @@ mod tests {
             ("intel-pstate=no_hwp", "intel_pstate=no_hwp"),
         ] {
             assert_eq!(add_words(line, &words(&[word])), None, "{line} + {word}");
+        }
+    }
+
+    #[test]
+    fn words_that_may_stand_several_times_remove_nothing() {
+        for (old, new) in [
+            ("rd.lvm.lv=vg/root", "rd.lvm.lv=vg/swap"),
+            ("rd.luks.uuid=luks-1", "rd.luks.uuid=luks-2"),
+            ("systemd.mask=a.service", "systemd.mask=b.service"),
+            ("modprobe.blacklist=nouveau", "modprobe.blacklist=floppy"),
+            ("initcall_blacklist=a_init", "initcall_blacklist=b_init"),
+            ("earlycon=uart8250", "earlycon=efifb"),
+            ("nvme.dyndbg=+p", "nvme.dyndbg=+t"),
+            ("dyndbg=+p", "dyndbg=+t"),
+        ] {
+            let line = format!("root=/dev/sda1 {old} ro");
+            let added = add_words(&line, &words(&[new])).unwrap();
+            assert_eq!(added, format!("{line} {new}"));
+            let changes = [(None, added.clone())];
+            let kept = find_words_kept_beside(&changes, &words(&[new]));
+            assert!(kept.is_empty(), "{kept:?}");
+            // Each of them counts wherever it stands.
+            assert_eq!(add_words(&added, &words(&[old])), None);
+        }
+    }
+
+    #[test]
+    fn words_of_which_nothing_is_known_stay_beside_the_new_one_and_are_named() {
+        for (old, new) in [
+            ("crashkernel=1G,high", "crashkernel=72M,low"),
+            ("module_blacklist=nouveau", "module_blacklist=floppy"),
+            ("root=/dev/sda1", "root=/dev/sda2"),
+        ] {
+            let text = format!("{GRUB_VARIABLE}=\"{old} ro\"\n");
+            let (edited, changes) =
+                add_to_assignment(&text, GRUB_VARIABLE, &words(&[new])).unwrap();
+            assert_eq!(edited, format!("{GRUB_VARIABLE}=\"{old} ro {new}\"\n"));
+            assert_eq!(find_words_kept_beside(&changes, &words(&[new])), [old]);
         }
     }
 

@@ -22,6 +22,8 @@ pub struct KernelWordsPlan {
     /// Lines as they are and as they would be; no old line where the line would be new. Empty where the words are there
     /// already, and for a boot loader whose command does everything.
     pub changes: Vec<(Option<String>, String)>,
+    /// Words that stay though they have the key of a new word and another value: nothing is known of how the two go together.
+    pub kept_beside: Vec<String>,
     /// Commands to run afterwards, as root.
     pub commands: Vec<String>,
     /// The file below the root.
@@ -88,6 +90,7 @@ impl KernelWordsPlan {
             loader,
             words: words.to_vec(),
             file,
+            kept_beside: edit::find_words_kept_beside(&changes, words),
             changes,
             commands,
             relative,

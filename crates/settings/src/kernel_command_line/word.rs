@@ -35,32 +35,65 @@ impl KernelWord {
             }
     }
 
-    /// Whether another word of a command line has to go for this one to count.
+    /// Whether another word of a command line has to go for this one to count. Only words of known settings go: without one of
+    /// several words such as `rd.lvm.lv=vg/root` a machine may not boot.
     pub(super) fn contradicts(&self, other: &str) -> bool {
-        if !have_same_key(&self.0, other) || self.means_same(other) {
-            return false;
+        have_same_key(&self.0, other)
+            && !self.means_same(other)
+            && BootSetting::for_key(self.key())
+                .is_some_and(|known| known.are_alternatives(value_of(&self.0), value_of(other)))
+    }
+
+    /// Whether the word counts on a command line as it is. Of words that wakepath does not know, the kernel or a module may take
+    /// the last one only.
+    pub(super) fn counts_among(&self, line: &[&str]) -> bool {
+        if BootSetting::for_key(self.key()).is_some() || is_repeated_key(self.key()) {
+            return line.iter().any(|other| self.means_same(other));
         }
-        match BootSetting::for_key(self.key()) {
-            Some(known) => known.are_alternatives(value_of(&self.0), value_of(other)),
-            None => !REPEATED_KEYS.iter().any(|key| have_same_key(key, &self.0)),
-        }
+        let last = line.iter().rfind(|other| have_same_key(&self.0, other));
+        last.is_some_and(|other| self.means_same(other))
+    }
+
+    /// Whether another word has the same key and another value, and nothing is known of how the two go together.
+    pub(super) fn may_contradict(&self, other: &str) -> bool {
+        have_same_key(&self.0, other)
+            && !self.means_same(other)
+            && BootSetting::for_key(self.key()).is_none()
+            && !is_repeated_key(self.key())
     }
 }
 
 /// Keys of words that a command line may have several of, each with something more
-/// (`Documentation/admin-guide/kernel-parameters.txt`, Linux 6.12).
-const REPEATED_KEYS: [&str; 10] = [
+/// (`Documentation/admin-guide/kernel-parameters.txt`, Linux 6.12; `modprobe.d(5)` for `modprobe.blacklist`). Of `module_blacklist`
+/// the kernel takes the last word, and of `crashkernel` the last one of each kind.
+const REPEATED_KEYS: [&str; 14] = [
     "acpi_osi",
     "amd_iommu",
     "console",
+    "dyndbg",
+    "earlycon",
     "hugepages",
     "hugepagesz",
+    "initcall_blacklist",
     "intel_iommu",
     "iommu",
     "memmap",
+    "modprobe.blacklist",
     "pci",
     "video",
 ];
+
+/// How keys begin that initial RAM disks and systemd read, each word with something more (`dracut.cmdline(7)`, `systemd(1)`).
+const REPEATED_PREFIXES: [&str; 2] = ["rd.", "systemd."];
+
+/// How the keys of modules for debug messages end (`Documentation/admin-guide/dynamic-debug-howto.rst`).
+const DEBUG_ENDING: &str = ".dyndbg";
+
+fn is_repeated_key(key: &str) -> bool {
+    REPEATED_KEYS.iter().any(|known| have_same_key(known, key))
+        || REPEATED_PREFIXES.iter().any(|head| key.starts_with(head))
+        || key.ends_with(DEBUG_ENDING)
+}
 
 /// The words with blanks between them.
 pub(super) fn join_words(words: &[KernelWord]) -> String {

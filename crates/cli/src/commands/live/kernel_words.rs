@@ -17,6 +17,8 @@ struct KernelWordsReport<'a> {
     /// What known words decide.
     settings: Vec<DecidedSetting<'a>>,
     changes: Vec<LineChange<'a>>,
+    /// Words that stay beside new ones of the same key.
+    kept_beside: &'a [String],
     commands: &'a [String],
     /// The old file beside the new one; `None` if nothing was written, or the file is new.
     copy: Option<String>,
@@ -90,6 +92,7 @@ pub(super) fn print_or_write_kernel_words(
                 new,
             })
             .collect(),
+        kept_beside: &plan.kept_beside,
         commands: &plan.commands,
         copy,
         written: writes,
@@ -147,6 +150,14 @@ fn write_report_as_text(
             writeln!(out, "  - {old}")?;
         }
         writeln!(out, "  + {}", change.new)?;
+    }
+    if !report.kept_beside.is_empty() {
+        writeln!(out)?;
+        writeln!(
+            out,
+            "left beside, since of some words every one counts: {}; of most words the last one counts",
+            report.kept_beside.join(" ")
+        )?;
     }
     if let Some(copy) = &report.copy {
         writeln!(out)?;
