@@ -34,7 +34,7 @@ pub(crate) struct Assumption {
     pub(crate) range_source: String,
     /// The low and the high end of the range.
     pub(crate) ends: Vec<Variation>,
-    /// What very short runs with the figure at an end of its range move; 0: nothing. `None`: there were no such runs.
+    /// What very short runs with the figure at the farthest possible end of its range move; 0: nothing. `None`: no such runs.
     pub(crate) influence: Option<f64>,
 }
 
@@ -49,6 +49,33 @@ impl Assumption {
             with_nearest_only: false,
             together: false,
             ends,
+        }
+    }
+
+    /// The ends by their distance from the assumed value as a ratio, the farthest first. An end with the assumed value itself
+    /// changes nothing and is left out.
+    pub(crate) fn ends_farthest_first(&self) -> Vec<&Variation> {
+        let distances = self.ends.iter().map(|end| self.distance_of_end(end));
+        let mut ends: Vec<(f64, &Variation)> = distances.zip(&self.ends).collect();
+        ends.retain(|(distance, _)| *distance > 0.0);
+        ends.sort_by(|one, other| other.0.total_cmp(&one.0));
+        ends.into_iter().map(|(_, end)| end).collect()
+    }
+
+    /// How far an end is from the assumed value, as the logarithm of their ratio; infinite where one of the two is 0.
+    fn distance_of_end(&self, end: &Variation) -> f64 {
+        let value = match end {
+            Variation::Figure(value) | Variation::EppEffect(value) => *value,
+            Variation::Figures(_) => return f64::INFINITY,
+        };
+        if value.to_bits() == self.assumed.to_bits() {
+            return 0.0;
+        }
+        let distance = (value / self.assumed).ln().abs();
+        if distance.is_nan() {
+            f64::INFINITY
+        } else {
+            distance
         }
     }
 
@@ -103,4 +130,48 @@ pub(crate) fn list_assumptions(machine: &Machine, sets: &[PolicySet]) -> Vec<Ass
         influence: None,
     });
     epp.into_iter().chain(figures).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn farthest_ends(assumed: f64, ends: [f64; 2]) -> Vec<f64> {
+        let assumption = Assumption {
+            name: "figure".to_owned(),
+            assumed,
+            reason: String::new(),
+            range_source: String::new(),
+            ends: ends.map(Variation::Figure).into(),
+            influence: None,
+        };
+        let found = assumption.ends_farthest_first().into_iter();
+        let values = found.map(|end| match end {
+            Variation::Figure(value) => *value,
+            _ => f64::NAN,
+        });
+        values.collect()
+    }
+
+    #[test]
+    fn the_end_of_the_larger_ratio_comes_first_and_the_assumed_value_never() {
+        // CONFIG_HZ and a switch, which may be assumed at an end of their ranges.
+        assert_eq!(farthest_ends(1000.0, [100.0, 1000.0]), [100.0]);
+        assert_eq!(farthest_ends(100.0, [100.0, 1000.0]), [1000.0]);
+        assert_eq!(farthest_ends(1.0, [0.0, 1.0]), [0.0]);
+        assert_eq!(farthest_ends(0.0, [0.0, 1.0]), [1.0]);
+        // The larger difference is not the larger ratio.
+        assert_eq!(farthest_ends(50.0, [16.0, 84.0]), [16.0, 84.0]);
+        assert_eq!(farthest_ends(250.0, [100.0, 1000.0]), [1000.0, 100.0]);
+    }
+
+    #[test]
+    fn an_effect_of_one_half_is_farther_than_one_and_a_half() {
+        let machine = Machine::find("laptop").unwrap();
+        let sets = ["epp[value=power]".parse().unwrap()];
+        let epp = list_assumptions(&machine, &sets).remove(0);
+        assert_eq!(epp.name, EPP_EFFECT);
+        let first = epp.ends_farthest_first()[0];
+        assert!(matches!(first, Variation::EppEffect(factor) if *factor < 1.0));
+    }
 }

@@ -177,14 +177,14 @@ impl RangeStudy<'_> {
         };
         let answer = usize::from(self.contenders.answer > 0);
         for assumption in assumptions.iter_mut() {
-            let mut ends = assumption.ends.iter().rev();
+            let mut ends = assumption.ends_farthest_first().into_iter();
             let varied = ends.find_map(|end| self.vary(&assumption.name, end));
             let after = match &varied {
                 Some((_, machine, sets)) => score(machine, sets, sensitivity)?,
                 None => None,
             };
-            let moved = after.map_or(0.0, |after| movement_of_scores(&before, &after, answer));
-            assumption.influence = Some(moved);
+            // A figure without such runs has not been seen to move nothing.
+            assumption.influence = after.map(|after| movement_of_scores(&before, &after, answer));
         }
         assumptions.sort_by(|one, other| {
             let moved = [one, other].map(|figure| figure.influence.unwrap_or(0.0));
