@@ -162,7 +162,7 @@ fn print_answer(
         sensitivity: sensitivity.as_ref(),
         prediction,
     };
-    let command = question::compose_command(args, request, answer);
+    let command = question::compose_command(args, request);
     args.page
         .write(request, &report, further, &command, args.force)?;
     match args.format {

@@ -153,6 +153,14 @@ fn a_budget_counts_what_is_replayed_of_a_recording() {
     assert_eq!(every["tried"].as_u64(), Some(sets));
     let each = simulated / sets;
     assert_eq!(simulated, each * sets);
+    // A page's command has the budget, also where every table was replayed: the default is a time, which is too short elsewhere.
+    let whole_page = folder.path().join("whole.html");
+    let whole_option = ["-o", whole_page.to_str().unwrap(), "--format", "json"];
+    let whole = json(&tune(&whole_option).success());
+    assert_eq!(whole["is_exhaustive"], true);
+    let whole_budget = whole["budget"].as_u64().unwrap();
+    let whole_html = std::fs::read_to_string(whole_page).unwrap();
+    assert!(whole_html.contains(&format!("--budget {whole_budget} --seed 1")));
     // All but two of the tables.
     let budget = (each * (sets - 2)).to_string();
     let some = json(&tune(&["--budget", &budget, "--format", "json"]).success());

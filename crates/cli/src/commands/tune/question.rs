@@ -1,16 +1,12 @@
 //! The command of a search, for a page.
 
-use wakepath_tune::{AnswerOrigin, SearchAnswer, SearchRequest};
+use wakepath_tune::SearchRequest;
 use wakepath_units::printable;
 
 use super::arguments::{Args, DecidedOn};
 
 /// The command that gives the same answer on any computer, quoted for a shell; measured answers differ from run to run.
-pub(super) fn compose_command(
-    args: &Args,
-    request: &SearchRequest,
-    answer: &SearchAnswer,
-) -> String {
+pub(super) fn compose_command(args: &Args, request: &SearchRequest) -> String {
     let mut words = vec!["wakepath".to_owned(), "tune".to_owned()];
     words.extend(args.loads.iter().cloned());
     let mut push_option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -37,14 +33,7 @@ pub(super) fn compose_command(
     if let Some(kernel) = args.kernel {
         push_option("--kernel", kernel.to_string());
     }
-    // Once every set of a recording was replayed, a larger budget changes nothing.
-    let is_recorded = matches!(
-        answer.origin,
-        AnswerOrigin::Recording | AnswerOrigin::RecordedIdle
-    );
-    if !(is_recorded && answer.is_exhaustive) {
-        push_option("--budget", request.budget.to_string());
-    }
+    push_option("--budget", request.budget.to_string());
     push_option("--seed", args.seed.to_string());
     if args.measure.on == DecidedOn::Live {
         push_option("--on", "live".to_owned());
