@@ -56,8 +56,9 @@ pub(crate) struct Args {
     /// frequency, frequency-limits, epp, hwp-boost, apst, profiles; of recordings apst].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) over: Vec<String>,
-    /// How much to simulate or replay: a time such as 10m, which is turned into requests once and printed, or a number of requests
-    /// (of recorded idle periods: events), which gives the same answer on any machine.
+    /// How much to simulate or replay: a time such as 10m, or a number of requests (of recorded idle periods: events), which gives
+    /// the same answer on any machine. A time becomes requests once, by the speed of a first batch on all threads; of recordings
+    /// as many sets as there are threads.
     #[arg(long, value_name = "TIME|REQUESTS", default_value = "2m", value_parser = parse_time_or_request_budget)]
     pub(super) budget: BudgetArgument,
     /// Start of all seeds.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
 use wakepath_hardware::machine::DriveModel;
+use wakepath_policies::PolicySet;
 use wakepath_study::run::drive_io::DriveIo;
 use wakepath_trace::recording::is_recording_file;
 use wakepath_tune::{
@@ -115,7 +116,8 @@ pub(super) fn search_idle_policies(
     };
     let searched = waiting::run_with_progress(args.jobs, 0, "sets", |_, cancelled| {
         let replay = IdleReplay::new(&recordings, cancelled);
-        request.budget = find_budget_for_arguments(args, &replay, 1, 1.0)?;
+        let timed = choose_sets_to_time(&space, rayon::current_num_threads());
+        request.budget = find_budget_for_arguments(args, &replay, &timed, 1, 1.0)?;
         Ok(Searched {
             answer: search_best_policy_set(&space, request, &replay)?,
             sensitivity: None,
@@ -124,6 +126,18 @@ pub(super) fn search_idle_policies(
         })
     })?;
     Ok((subject, searched))
+}
+
+/// What is in force and further sets of the space, `count` in all: the replays of a search go on side by side, and one alone would
+/// not tell their rate. Sets far apart in the space have least in common, such as a pass through the recording.
+fn choose_sets_to_time(space: &Space, count: usize) -> Vec<PolicySet> {
+    let mut sets = vec![PolicySet::default()];
+    for place in 1..count {
+        let number = (place as u128 * space.count_sets() as u128 / count as u128) as usize;
+        let choice = space.choice_by_number(number);
+        sets.extend(space.policy_set_of_choice(&choice));
+    }
+    sets
 }
 
 fn refuse_options_of_simulations(args: &Args) -> anyhow::Result<()> {
@@ -179,7 +193,8 @@ pub(super) fn search_tables(
     note!("(in force) stands for the table {in_force}");
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
-        request.budget = find_budget_for_arguments(args, &replay, 1, 1.0)?;
+        let timed = choose_sets_to_time(&space, rayon::current_num_threads());
+        request.budget = find_budget_for_arguments(args, &replay, &timed, 1, 1.0)?;
         let mut answer = search_best_policy_set(&space, request, &replay)?;
         let notes = replay.check_wake_ups_after_search(request)?;
         answer.notes.extend(notes);
@@ -190,4 +205,22 @@ pub(super) fn search_tables(
             measured_only: Vec::new(),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_sets_are_timed_as_there_are_threads() {
+        let drive = DriveModel::find("sn530").unwrap();
+        let space = Space::for_drive(&drive, &["apst".to_owned()]).unwrap();
+        for count in [1, 2, 4] {
+            let sets = choose_sets_to_time(&space, count);
+            assert_eq!(sets.len(), count);
+            assert_eq!(sets[0], PolicySet::default());
+            let texts: BTreeSet<String> = sets.iter().map(ToString::to_string).collect();
+            assert_eq!(texts.len(), count, "{texts:?}");
+        }
+    }
 }

@@ -75,7 +75,8 @@ pub(super) fn set_budget_and_search(
         }
         space.try_sets_first(&fixes);
         let repeats = 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1);
-        request.budget = find_budget_for_arguments(args, &simulation, repeats, budgets)?;
+        let in_force = [PolicySet::default()];
+        request.budget = find_budget_for_arguments(args, &simulation, &in_force, repeats, budgets)?;
         let mut answer = search_best_policy_set(&space, request, &simulation)?;
         if args.cost.is_cost_asked_for() && leaves_hours_of_rest(&loads) {
             add_power_at_rest_to_answer(machine, &mut answer, cancelled)?;
@@ -145,10 +146,11 @@ fn list_fixes_for_system(
 }
 
 /// The budget of a search that the arguments give. A time is for so many `budgets` together, and becomes requests by the rate of
-/// `repeats` runs of the policies in force.
+/// `repeats` runs of some sets, the first of which is what is in force.
 pub(super) fn find_budget_for_arguments(
     args: &Args,
     evaluator: &dyn Evaluator,
+    sets: &[PolicySet],
     repeats: u32,
     budgets: f64,
 ) -> anyhow::Result<Budget> {
@@ -162,15 +164,18 @@ pub(super) fn find_budget_for_arguments(
         shortened: 1,
     };
     let started = Instant::now();
-    let outcomes = evaluator.run_sets_in_order(&[PolicySet::default()], effort)?;
+    let outcomes = evaluator.run_sets_in_order(sets, effort)?;
     let took = started.elapsed().as_secs_f64();
-    match outcomes.into_iter().next() {
-        Some(TrialOutcome::Ran(trial)) => {
+    let counts = outcomes.iter().map(|outcome| match outcome {
+        TrialOutcome::Ran(trial) => trial.requests,
+        TrialOutcome::Refused(_) => 0,
+    });
+    let requests = counts.sum();
+    match outcomes.first() {
+        Some(TrialOutcome::Ran(_)) => {
             let seconds = time.as_secs_f64() / budgets;
             Ok(Budget::from_seconds_at_measured_rate(
-                seconds,
-                trial.requests,
-                took,
+                seconds, requests, took,
             ))
         }
         Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be tried: {why}"),
