@@ -32,7 +32,8 @@ pub struct VariedFigure {
     pub range_source: String,
     /// Whether one run of each set judged the figure: nothing came near to a change.
     pub by_one_run: bool,
-    /// Whether no requests were left for others than the present settings, the answer and the set nearest to it.
+    /// Whether the figure ran with the present settings, the answer and the set nearest to it only: as one of little influence
+    /// (`together`), or because no requests were left.
     pub with_nearest_only: bool,
     /// Whether the figure was varied together with others of little influence, all low and all high, and has no ends of its own.
     pub together: bool,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use wakepath_compare::Gain;
 use wakepath_tune::{
     AnswerOrigin, Finalist, PredictedFigure, SearchAnswer, SearchRequest, Sensitivity, UNCHANGED,
+    VariedFigure,
 };
 
 use super::cost::{DayCost, DayCosts};
@@ -341,20 +342,14 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     let is_robust = sensitivity.figures_that_change_answer().next().is_none();
     let robust =
         is_robust.then(|| format!("None of {varied} changes the answer at an end of its range."));
-    let figures = sensitivity.figures.iter();
-    let by_one = figures.filter(|figure| figure.by_one_run).count() as u64;
+    let by_one = count_figures(sensitivity, |figure| figure.by_one_run);
     let by_runs = (by_one > 0).then(|| {
         let length = match sensitivity.shortened {
             1 => String::new(),
             shortened => format!(" of 1/{shortened} of the time"),
         };
-        let figures = sensitivity.figures.iter();
-        let nearest = figures.filter(|figure| figure.with_nearest_only).count();
-        let figures = sensitivity.figures.iter();
-        let joined = match figures.filter(|figure| figure.together).count() {
-            0 => String::new(),
-            together => format!(" Those of little effect, {together}, were varied together."),
-        };
+        let joined = joined_figures_sentence(sensitivity);
+        let nearest = count_figures(sensitivity, |one| one.with_nearest_only && !one.together);
         let sets = match nearest {
             0 => String::new(),
             _ => format!(" For want of requests, {nearest} of them ran with the answer and the set nearest to it only."),
@@ -379,6 +374,27 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
     });
     let all = [robust, by_runs, not_reached];
     all.into_iter().flatten().collect()
+}
+
+/// How figures of little effect were varied together, behind a blank; empty where none were. No other sets run with such
+/// figures, however many requests are left.
+fn joined_figures_sentence(sensitivity: &Sensitivity) -> String {
+    let together = count_figures(sensitivity, |figure| figure.together);
+    let nearest = count_figures(sensitivity, |one| one.together && one.with_nearest_only);
+    let sets = match nearest {
+        0 => String::new(),
+        all if all == together => ", and only with the answer and the set nearest to it".to_owned(),
+        some => format!(", {some} of them only with the answer and the set nearest to it"),
+    };
+    match together {
+        0 => String::new(),
+        _ => format!(" Those of little effect, {together}, were varied together{sets}."),
+    }
+}
+
+fn count_figures(sensitivity: &Sensitivity, is_counted: impl Fn(&VariedFigure) -> bool) -> u64 {
+    let figures = sensitivity.figures.iter();
+    figures.filter(|figure| is_counted(figure)).count() as u64
 }
 
 /// Writes which assumed figures would change the answer.
@@ -631,5 +647,61 @@ pub(super) fn format_three_digits(value: f64) -> String {
         size if size >= 1000.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sentences about figures that one run of each set judged, each varied together or with the nearest set only, or both.
+    fn sentences_about(figures: &[(bool, bool)]) -> String {
+        let varied = figures
+            .iter()
+            .map(|(together, with_nearest_only)| VariedFigure {
+                figure: "drive.flush_us".to_owned(),
+                assumed: 1.0,
+                reason: String::new(),
+                range_source: String::new(),
+                by_one_run: true,
+                with_nearest_only: *with_nearest_only,
+                together: *together,
+                ends: Vec::new(),
+            });
+        let sensitivity = Sensitivity {
+            figures: varied.collect(),
+            not_reached: Vec::new(),
+            not_reached_without_effect: 0,
+            ordered_by_shortened: None,
+            shortened: 1,
+            simulated: 0,
+        };
+        sensitivity_sentences(&sensitivity).join(" ")
+    }
+
+    #[test]
+    fn figures_varied_together_are_not_left_for_want_of_requests() {
+        let only_together = sentences_about(&[(true, true), (true, true)]);
+        assert!(
+            only_together.ends_with(
+                "Those of little effect, 2, were varied together, and only with the answer and the set nearest to it."
+            ),
+            "{only_together}"
+        );
+        let mixed = sentences_about(&[(true, true), (true, false), (false, true), (false, false)]);
+        assert!(
+            mixed.ends_with(
+                "Those of little effect, 2, were varied together, 1 of them only with the answer and the set nearest to it. For \
+                 want of requests, 1 of them ran with the answer and the set nearest to it only."
+            ),
+            "{mixed}"
+        );
+        assert!(sentences_about(&[(true, false)]).ends_with("were varied together."));
+        let singly = sentences_about(&[(false, true)]);
+        assert!(!singly.contains("together"), "{singly}");
+        assert!(
+            singly.contains(" For want of requests, 1 of them"),
+            "{singly}"
+        );
     }
 }
