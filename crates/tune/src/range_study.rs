@@ -169,10 +169,10 @@ impl RangeStudy<'_> {
         let Some(runs) = OrderingRuns::plan(&self.question, all_whole, left)? else {
             return Ok(());
         };
-        let score = |machine: &Machine, sets: &[PolicySet], sensitivity: &mut Sensitivity| {
-            self.score_ordering_runs(&runs, machine, sets, pair, sensitivity)
-        };
-        let Some(before) = score(self.machine, &self.contenders.sets, sensitivity)? else {
+        let sets_as_assumed = &self.contenders.sets;
+        let Some(before) =
+            self.score_ordering_runs(&runs, self.machine, sets_as_assumed, pair, sensitivity)?
+        else {
             return Ok(());
         };
         let answer = usize::from(self.contenders.answer > 0);
@@ -180,7 +180,9 @@ impl RangeStudy<'_> {
             let mut ends = assumption.ends_farthest_first().into_iter();
             let varied = ends.find_map(|end| self.vary(&assumption.name, end));
             let after = match &varied {
-                Some((_, machine, sets)) => score(machine, sets, sensitivity)?,
+                Some((_, machine, sets)) => {
+                    self.score_ordering_runs(&runs, machine, sets, pair, sensitivity)?
+                }
                 None => None,
             };
             // A figure without such runs has not been seen to move nothing.
@@ -212,10 +214,10 @@ impl RangeStudy<'_> {
             self.report_requests,
         )?;
         let chosen: Vec<PolicySet> = numbers.iter().map(|set| sets[*set].clone()).collect();
-        let (trials, requests) = self.run_sets(&simulation, &chosen, 1, runs.shortened)?;
+        let (made, requests) = self.run_sets(&simulation, &chosen, 1, runs.shortened)?;
         sensitivity.simulated += requests;
-        let trials: Option<Vec<Trial>> = trials.into_iter().collect();
-        match trials.map(|trials| runs.score_trials(&trials, self.question.rest_hours)) {
+        let all_trials: Option<Vec<Trial>> = made.into_iter().collect();
+        match all_trials.map(|trials| runs.score_trials(&trials, self.question.rest_hours)) {
             Some(Err(TuneError::NoMetric { .. })) | None => Ok(None),
             Some(scores) => scores.map(Some),
         }

@@ -38,7 +38,7 @@ pub struct BootSetting {
 /// Values of a kernel module's switch (`kstrtobool()`, `lib/kstrtox.c`).
 const SWITCH_VALUES: &[&str] = &["Y", "N", "y", "n", "yes", "no", "on", "off", "1", "0"];
 
-/// Those of them that switch on.
+/// Values that switch a module's switch on.
 const SWITCHED_ON: &[&str] = &["Y", "y", "yes", "on", "1"];
 
 /// The mode of amd-pstate (`amd_pstate_param()`, `drivers/cpufreq/amd-pstate.c`).

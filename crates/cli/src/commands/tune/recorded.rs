@@ -66,7 +66,8 @@ pub(super) fn searches_tables_of_drive(args: &Args) -> bool {
 /// Hours of a day.
 const DAY_HOURS: f64 = 24.0;
 
-/// Replays the recordings' idle periods under the sets of the space, as far as the budget goes, and returns what was recorded in words, with the answer.
+/// Replays the recordings' idle periods under the sets of the space, as far as the budget goes. Returns what was recorded, in
+/// words, and the answer.
 pub(super) fn search_idle_policies(
     args: &Args,
     loads: &[LoadArgument],
