@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arrival_sources::{ArrivalSleeps, median};
 use super::item::{Item, Wait};
-use super::observed::{ArrivalSource, ObservedRun, ObservedStep, ObservedTask};
+use super::observed::{ArrivalSource, MAX_OBSERVED_STEPS, ObservedRun, ObservedStep, ObservedTask};
 use super::shared_syncs::{PoolTask, share_syncs};
 
 /// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
@@ -31,6 +31,9 @@ const MOST_WAITS_IN_ORDER: u32 = 64;
 
 /// Fewest sleeps that tell a periodic timer from sleeps of a fixed length.
 const FEWEST_SLEEPS: usize = 4;
+
+/// Most items of all tasks once they share syncs: as many steps as a file with tasks may have.
+const MOST_ITEMS_WITH_SYNCS: usize = 2 * MAX_OBSERVED_STEPS;
 
 /// What a task did from its first burst on.
 #[derive(Clone, Debug, Default)]
@@ -446,6 +449,8 @@ fn find_sources_of_arrivals(all: &[FollowedTask]) -> BTreeMap<Option<String>, Ar
 /// Makes tasks of one name that write one at a time join each other's syncs, if they wait for these.
 fn share_syncs_of_tasks(all: &mut [FollowedTask], exclusive: &BTreeSet<String>) {
     let mut logs = 0;
+    let items: usize = all.iter().map(|task| task.items.items.len()).sum();
+    let mut room = MOST_ITEMS_WITH_SYNCS.saturating_sub(items);
     for name in exclusive {
         let of_name = all
             .iter_mut()
@@ -460,7 +465,7 @@ fn share_syncs_of_tasks(all: &mut [FollowedTask], exclusive: &BTreeSet<String>) 
                 }
             })
             .collect();
-        logs += u32::from(share_syncs(&mut pool, logs));
+        logs += u32::from(share_syncs(&mut pool, logs, &mut room));
     }
 }
 

@@ -9,9 +9,13 @@ use std::ops::RangeInclusive;
 
 use super::item::{Item, Wait};
 use super::observed::{ObservedIo, ObservedRun};
+use super::write_pools::MOST_STEPS_OF_SHARED_SYNC;
 
 /// Fewest syncs of a pool, and fewest commits by another task's sync.
 const FEWEST_SYNCS: usize = 20;
+
+/// Most items of a sync: with its begin and its end, a wait for another task's sync becomes no more steps than are counted for it.
+const MOST_ITEMS_OF_SYNC: usize = MOST_STEPS_OF_SHARED_SYNC - 2;
 
 /// Most cycles between two requests of a sync, or between its end and a wake-up: the kernel's work.
 const MOST_CYCLES_BETWEEN: u64 = 40_000;
@@ -32,11 +36,16 @@ pub(super) struct PoolTask<'a> {
     pub(super) depth: &'a mut u32,
 }
 
-/// Makes tasks that write one at a time join each other's syncs of a log with this number. Returns whether they wait for these at all.
-pub(super) fn share_syncs(tasks: &mut [PoolTask<'_>], log: u32) -> bool {
+/// Makes tasks that write one at a time join each other's syncs of a log with this number. Returns whether they wait for these at all,
+/// and have at most `room` further items with that. What the items take up is no longer in `room` then.
+pub(super) fn share_syncs(tasks: &mut [PoolTask<'_>], log: u32, room: &mut usize) -> bool {
     let Some(pool) = Pool::find_group_commits(tasks) else {
         return false;
     };
+    let Some(left) = room.checked_sub(pool.count_added_items()) else {
+        return false;
+    };
+    *room = left;
     for (commits, task) in pool.tasks.iter().zip(tasks) {
         *task.items = commits.rewrite(task.items, &pool, log);
         *task.depth = (*task.depth).max(1);
@@ -97,6 +106,10 @@ impl Pool {
                 waits: BTreeMap::new(),
             })
             .collect();
+        let mut all_syncs = tasks.iter().flat_map(|task| &task.syncs);
+        if all_syncs.any(|sync| sync.range().count() > MOST_ITEMS_OF_SYNC) {
+            return None;
+        }
         classify_waits(all, &mut tasks);
         let syncs: usize = tasks.iter().map(|task| task.syncs.len()).sum();
         let waits = tasks.iter().flat_map(|task| task.waits.values());
@@ -116,6 +129,16 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Upper limit of the items by which the tasks' become more: each sync gets a begin and an end, and each wait for one becomes a sync.
+    fn count_added_items(&self) -> usize {
+        let tasks = self.tasks.iter();
+        let added =
+            tasks.map(|task| 2 * task.syncs.len() + task.count_items_of_covered_waits(self));
+        added.sum()
+    }
+}
+
 impl Sync {
     /// Indices of the sync's own items.
     fn range(&self) -> RangeInclusive<usize> {
@@ -132,6 +155,21 @@ impl TaskCommits {
             let found = self.syncs.binary_search_by_key(&action, |sync| sync.first);
             found.is_ok()
         })
+    }
+
+    /// Number of the items that the task's waits for other tasks' syncs become: each has the steps of the task's last sync before.
+    fn count_items_of_covered_waits(&self, pool: &Pool) -> usize {
+        let mut syncs = self.syncs.iter().peekable();
+        let mut own_items = pool.first_sync.len();
+        let waits = self.waits.iter();
+        let covered = waits.filter(|(_, wait)| **wait == CommitWait::Covered);
+        let counts = covered.map(|(index, _)| {
+            while let Some(sync) = syncs.next_if(|sync| sync.first < *index) {
+                own_items = sync.range().count();
+            }
+            2 + own_items
+        });
+        counts.sum()
     }
 
     /// The task's items, in which each commit joins a sync.
@@ -386,6 +424,10 @@ mod tests {
     }
 
     fn share(items: &mut [Vec<Item>; 3]) -> bool {
+        share_within(items, &mut 1000)
+    }
+
+    fn share_within(items: &mut [Vec<Item>; 3], room: &mut usize) -> bool {
         let mut depths = [1, 1, 0];
         let tasks = items.iter_mut().zip(&mut depths).zip(1..);
         let mut pool: Vec<PoolTask<'_>> = tasks
@@ -395,7 +437,7 @@ mod tests {
                 depth,
             })
             .collect();
-        let is_shared = share_syncs(&mut pool, 3);
+        let is_shared = share_syncs(&mut pool, 3, room);
         assert_eq!(depths, if is_shared { [1; 3] } else { [1, 1, 0] });
         is_shared
     }
@@ -438,5 +480,33 @@ mod tests {
         let before = items.clone();
         assert!(!share(&mut items));
         assert_eq!(items, before);
+    }
+
+    #[test]
+    fn syncs_take_no_more_room_than_there_is() {
+        let mut room = 10_000;
+        let mut items = items_of_committers();
+        let count_items = |items: &[Vec<Item>; 3]| items.iter().map(Vec::len).sum::<usize>();
+        let before = count_items(&items);
+        assert!(share_within(&mut items, &mut room));
+        let taken = 10_000 - room;
+        assert!(count_items(&items) <= before + taken);
+        let mut enough = items_of_committers();
+        assert!(share_within(&mut enough, &mut taken.clone()));
+        let mut too_many = items_of_committers();
+        assert!(!share_within(&mut too_many, &mut (taken - 1)));
+        assert_eq!(too_many, items_of_committers());
+    }
+
+    #[test]
+    fn a_sync_with_many_requests_is_no_commit() {
+        for (requests, is_shared) in [(MOST_ITEMS_OF_SYNC - 1, true), (MOST_ITEMS_OF_SYNC, false)] {
+            let mut items = items_of_committers();
+            let first = items[0].iter().position(is_write_or_flush);
+            let flushes = vec![Item::Flush; requests - 1];
+            let place = first.map_or(0, |first| first + 1);
+            items[0].splice(place..place, flushes);
+            assert_eq!(share(&mut items), is_shared, "{requests}");
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Fewest writes and flushes that show a lock.
 const FEWEST_WRITES: u64 = 40;
 
-/// Most steps that a wait for another task's sync becomes.
-const MOST_STEPS_OF_SHARED_SYNC: usize = 12;
+/// Most steps that a wait for another task's sync becomes: its begin, its items, and its end.
+pub(super) const MOST_STEPS_OF_SHARED_SYNC: usize = 12;
 
 /// Writes and flushes of tasks, by the tasks' names.
 #[derive(Debug, Default)]
