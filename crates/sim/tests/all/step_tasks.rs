@@ -398,3 +398,20 @@ fn a_request_comes_whether_a_task_waits_or_not() {
         "{served_by_two} of {pooled}"
     );
 }
+
+#[test]
+fn a_task_that_takes_requests_of_two_pools_gets_those_of_both() {
+    let pools = [["pool 0", "pool 0"], ["pool 0", "pool 1"], ["pool 1", ""]];
+    let counts = pools.map(|[first, second]| {
+        let steps = format!(
+            "steps = '''\narrival 2ms cpu 1 {first}\nread 4096 0\nwait 0\narrival 3ms cpu 1 {second}\n'''"
+        );
+        let seen = observe(&tasks_with_steps(&[("server", &steps)]));
+        (seen.network.len(), seen.issued.len())
+    });
+    // 200 requests in half a second, with a read for every second one.
+    for (requests, reads) in counts {
+        assert!((199..=201).contains(&requests), "{counts:?}");
+        assert!((99..=101).contains(&reads), "{counts:?}");
+    }
+}

@@ -4,6 +4,7 @@ use crate::core::basics::{CpuId, Interrupt};
 use crate::core::calendar::Slot;
 use crate::core::observer::Observer;
 use crate::engine::Engine;
+use crate::task::rtapp::arrivals::SeriesRequest;
 use crate::task::rtapp::program::{Op, Program};
 use crate::task::rtapp::state::{ThreadId, WakeUp};
 
@@ -11,23 +12,24 @@ impl<O: Observer> Engine<'_, O> {
     /// Schedules the requests that come whether a thread of given steps waits or not.
     pub(super) fn begin_arrivals_of_thread(&mut self, id: ThreadId, program: &Program) {
         let ops = program.stages.iter().flat_map(|stage| &stage.ops);
-        let mut requests = Vec::new();
-        let mut taker = None;
-        for op in ops {
-            if let Op::AwaitArrival {
-                time,
-                cpu,
-                pool: Some(pool),
-            } = op
-            {
-                requests.push((*time, *cpu));
-                taker = Some(*pool);
-            }
-        }
-        if let Some(pool) = taker {
+        let requests: Vec<SeriesRequest> = ops
+            .filter_map(|op| match *op {
+                Op::AwaitArrival {
+                    time,
+                    cpu,
+                    pool: Some(pool),
+                } => Some(SeriesRequest {
+                    interval: time,
+                    cpu,
+                    pool,
+                }),
+                _ => None,
+            })
+            .collect();
+        if !requests.is_empty() {
             let threads = &mut self.workload.threads;
             let start = threads.all[id].last_timer;
-            threads.arrivals.add_series(start, pool, requests);
+            threads.arrivals.add_series(start, requests);
             self.schedule_next_arrival_for_thread();
         }
     }

@@ -23,12 +23,21 @@ pub(super) enum Taker {
     Pool(usize),
 }
 
+/// A request of a series.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeriesRequest {
+    /// Time in ns since the request before.
+    pub(super) interval: u64,
+    /// The CPU to be interrupted.
+    pub(super) cpu: CpuId,
+    /// Number of the pool whose threads take the request.
+    pub(super) pool: usize,
+}
+
 /// Requests that come at their own times, one after the other and from the first one again.
 #[derive(Clone, Debug)]
 struct Series {
-    pool: usize,
-    /// Time in ns from one request to the next, and the CPU to be interrupted.
-    requests: Vec<(u64, CpuId)>,
+    requests: Vec<SeriesRequest>,
     next: usize,
     /// Time in ns of the last request.
     last: u64,
@@ -76,11 +85,10 @@ impl Arrivals {
         }));
     }
 
-    /// Adds a series of requests for a pool that begins at `start` ns, by times from one to the next and CPUs.
-    pub(super) fn add_series(&mut self, start: u64, pool: usize, requests: Vec<(u64, CpuId)>) {
+    /// Adds a series of requests that begins at `start` ns.
+    pub(super) fn add_series(&mut self, start: u64, requests: Vec<SeriesRequest>) {
         if !requests.is_empty() {
             self.series.push(Series {
-                pool,
                 requests,
                 next: 0,
                 last: start,
@@ -93,12 +101,16 @@ impl Arrivals {
         let Some(series) = self.series.get_mut(number) else {
             return;
         };
-        let (interval, cpu) = series.requests[series.next];
+        let SeriesRequest {
+            interval,
+            cpu,
+            pool,
+        } = series.requests[series.next];
         series.next = (series.next + 1) % series.requests.len();
         series.last = series.last.saturating_add(interval.max(SHORTEST_INTERVAL));
         self.due.push(Reverse(NetworkRequest {
             at: series.last,
-            taker: Taker::Pool(series.pool),
+            taker: Taker::Pool(pool),
             cpu,
             series: Some(number),
         }));
