@@ -1,5 +1,7 @@
 //! Events of rt-app threads: their steps on a CPU, and how they wake each other.
 
+use wakepath_workloads::tasks::MAX_IO_BYTES;
+
 use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
@@ -221,7 +223,7 @@ impl<O: Observer> Engine<'_, O> {
                 };
                 Turn::Submit(ThreadIo {
                     direction,
-                    bytes: bytes + others,
+                    bytes: (bytes + others).min(MAX_IO_BYTES),
                     offset: Some(offset),
                     waits: false,
                     kind: if is_forced {
