@@ -389,7 +389,9 @@ impl PageCache {
         self.files[file].dirty -= count;
         self.dirty -= count;
         self.on_the_way += count;
-        Some(Pages { file, first, count })
+        let pages = Pages { file, first, count };
+        self.remove_tags(pages);
+        Some(pages)
     }
 
     /// Whether the kernel's write-back has pages to take in a file: with many dirty pages in any file, otherwise only `old` ones.

@@ -65,7 +65,8 @@ impl PageCache {
         batch
     }
 
-    fn remove_tags(&mut self, pages: Pages) {
+    /// Removes the tags of pages that are taken, by a sync or by the flusher (`folio_start_writeback()`).
+    pub(super) fn remove_tags(&mut self, pages: Pages) {
         for (word, bits) in pages.words_and_bits() {
             let place = (pages.file, word);
             if let Some(tagged) = self.tagged_words.get_mut(&place) {
@@ -146,11 +147,7 @@ impl PageCache {
             caller.batch.pop_front();
             until += 1;
         }
-        let taken = self.take_until(caller, first, until);
-        if let SyncStep::Take(pages) = taken {
-            self.remove_tags(pages);
-        }
-        taken
+        self.take_until(caller, first, until)
     }
 
     /// How many of its next pages a task may write at once, `most` at most; an error is the number to wait for. A task that has waited for
@@ -289,6 +286,7 @@ impl WriteBack {
 #[allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::page_cache::state::Round;
     use crate::page_cache::state::tests::cache;
 
     const FIRST: TaskId = 1;
@@ -332,6 +330,23 @@ mod tests {
         cache.mark_pages_dirty(0, pages(6, 1));
         cache.mark_pages_dirty(0, pages(100, 1));
         assert_eq!(take(&mut cache, &mut caller, FIRST).1, pages(4, 2));
+        let step = cache.take_pages_of_shared_file(&mut caller, FIRST);
+        assert!(matches!(step, SyncStep::Done), "{step:?}");
+    }
+
+    #[test]
+    fn a_page_that_the_flusher_takes_is_tagged_no_more() {
+        let mut cache = cache(1000);
+        // More pages than the background threshold of 100.
+        cache.mark_pages_dirty(0, pages(60, 200));
+        let mut caller = begin_sync(&mut cache);
+        let mut round = Round::default();
+        let taken = cache.take_next_pages_for_flusher(0, &mut round).unwrap();
+        assert_eq!(taken, pages(60, 200));
+        let number = cache.begin_write_back(taken);
+        cache.in_flight += 1;
+        cache.count_written_pages(number, taken);
+        cache.mark_pages_dirty(0, pages(60, 200));
         let step = cache.take_pages_of_shared_file(&mut caller, FIRST);
         assert!(matches!(step, SyncStep::Done), "{step:?}");
     }
