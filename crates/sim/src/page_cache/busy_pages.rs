@@ -3,7 +3,7 @@
 //! As `folio_prepare_writeback()` (`mm/page-writeback.c`, Linux 6.12): who syncs a dirty page that an earlier request still writes
 //! back locks the page and waits for that request. Until its own request is submitted nobody else writes or syncs the page.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::core::basics::TaskId;
 use crate::page_cache::pages::Pages;
@@ -124,16 +124,24 @@ impl BusyPages {
 
     /// The first pages among these that are being written back, `most` at most.
     pub(super) fn written_back_pages(&self, pages: Pages, most: usize) -> VecDeque<u64> {
-        let requests = self
-            .written_back
-            .values()
-            .filter(|other| other.overlaps(pages));
-        let all: BTreeSet<u64> = requests
-            .flat_map(|other| {
-                other.first.max(pages.first)..other.page_after_last().min(pages.page_after_last())
-            })
+        let requests = self.written_back.values();
+        let mut ranges: Vec<Pages> = requests
+            .filter(|other| other.overlaps(pages))
+            .copied()
             .collect();
-        all.into_iter().take(most).collect()
+        ranges.sort_unstable_by_key(|range| range.first);
+        let mut found = VecDeque::with_capacity(most);
+        let mut from = pages.first;
+        for range in ranges {
+            let end = range.page_after_last().min(pages.page_after_last());
+            let new = from.max(range.first)..end;
+            found.extend(new.take(most - found.len()));
+            if found.len() >= most {
+                break;
+            }
+            from = from.max(end);
+        }
+        found
     }
 }
 
@@ -213,5 +221,7 @@ mod tests {
         assert_eq!(busy.first_written_back(pages(24, 100)), None);
         assert_eq!(busy.written_back_pages(pages(0, 100), 4), [10, 11, 20, 21]);
         assert_eq!(busy.written_back_pages(pages(22, 1), 4), [22]);
+        assert_eq!(busy.written_back_pages(pages(0, 100), 31).len(), 6);
+        assert_eq!(busy.written_back_pages(pages(11, 100), 3), [11, 20, 21]);
     }
 }

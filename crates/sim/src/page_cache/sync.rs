@@ -10,7 +10,7 @@ use crate::core::basics::{CpuId, TaskId};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::page_cache::caller::{Caller, Reading};
-use crate::page_cache::pages::{Pages, REQUEST, Words, run_of_bits, set_page_bits};
+use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, run_of_bits, set_page_bits};
 use crate::page_cache::state::PageCache;
 use crate::page_cache::write_back::WriteBack;
 
@@ -33,6 +33,13 @@ enum SyncStep {
     Done,
 }
 
+/// The pages of a word whose bits are set, ascending.
+fn pages_in_word(word: u64, bits: u64) -> impl Iterator<Item = u64> {
+    (0..WORD)
+        .filter(move |bit| (bits >> bit) & 1 == 1)
+        .map(move |bit| word * WORD + bit)
+}
+
 fn is_in_set(words: &Words, file: usize, page: u64) -> bool {
     run_of_bits(words, (file, page), 1, true) > 0
 }
@@ -49,20 +56,17 @@ impl PageCache {
         }
     }
 
-    /// The first pages among these that are dirty and tagged, as many as a look-up finds at once.
+    /// The first pages among these that are tagged, as many as a look-up finds at once.
     fn batch_of_tagged_pages(&self, pages: Pages) -> VecDeque<u64> {
-        let (file, end) = (pages.file, pages.page_after_last());
-        let mut from = pages.first;
-        let mut batch = VecDeque::new();
-        while batch.len() < BATCH
-            && let Some(dirty) = self.first_dirty_page(file, from, end)
-        {
-            if is_in_set(&self.tagged_words, file, dirty) {
-                batch.push_back(dirty);
-            }
-            from = dirty + 1;
+        let (file, first, end) = (pages.file, pages.first, pages.page_after_last());
+        if first >= end {
+            return VecDeque::new();
         }
-        batch
+        let words = (file, first / WORD)..=(file, (end - 1) / WORD);
+        let tagged = (self.tagged_words.range(words))
+            .flat_map(|((_, word), bits)| pages_in_word(*word, *bits))
+            .filter(|page| (first..end).contains(page));
+        tagged.take(BATCH).collect()
     }
 
     /// Removes the tags of pages that are taken, by a sync or by the flusher (`folio_start_writeback()`).
@@ -349,6 +353,22 @@ mod tests {
         cache.mark_pages_dirty(0, pages(60, 200));
         let step = cache.take_pages_of_shared_file(&mut caller, FIRST);
         assert!(matches!(step, SyncStep::Done), "{step:?}");
+    }
+
+    #[test]
+    fn a_batch_has_the_first_tagged_pages_of_a_part() {
+        let mut cache = cache(1000);
+        for first in [3, 62, 64, 200, 300] {
+            cache.mark_pages_dirty(0, pages(first, 1));
+        }
+        cache.tag_dirty_pages(pages(62, 239));
+        cache.mark_pages_dirty(0, pages(0, 500));
+        assert_eq!(cache.batch_of_tagged_pages(pages(0, 300)), [62, 64, 200]);
+        assert_eq!(cache.batch_of_tagged_pages(pages(63, 1)), [0; 0]);
+        assert_eq!(cache.batch_of_tagged_pages(pages(64, 0)), [0; 0]);
+        cache.tag_dirty_pages(pages(0, 500));
+        let batch = cache.batch_of_tagged_pages(Pages::all_in_file(0));
+        assert!(batch.into_iter().eq(0..BATCH as u64));
     }
 
     #[test]
