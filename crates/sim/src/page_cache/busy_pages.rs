@@ -115,7 +115,7 @@ impl BusyPages {
             self.first_locked(pages, task),
             self.first_written_back(pages),
         ];
-        // Whoever has locked a page waits for its write-back.
+        // The lock of a page comes before the page's write-back: a sync waits for the write-back under the lock.
         obstacles
             .into_iter()
             .flatten()

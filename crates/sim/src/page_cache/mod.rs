@@ -7,8 +7,8 @@
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
-//! - Events: `events` takes a system call through the stages, and runs the flusher; `sync` has syncs and page locks, `reads` the stages of reads, `deferred`
-//!   those that wait beside their task, `mapped` page faults of a mapped file, `mappings` what those have mapped.
+//! - Events: `events` takes a system call through the stages, and runs the flusher. `sync` has syncs and page locks, `reads` the stages
+//!   of reads, `deferred` reads that wait beside their task. `mapped` has page faults of a mapped file, `mappings` what those have mapped.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
 mod arrivals;

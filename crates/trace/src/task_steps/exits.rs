@@ -35,7 +35,7 @@ impl ExitLatencies {
             }
             let states = group.states.iter().zip(late);
             let exits =
-                states.map(|(state, late)| median_exit(late).unwrap_or(state.exit_latency.0));
+                states.map(|(state, times)| median_exit(times).unwrap_or(state.exit_latency.0));
             latencies.groups.push(exits.collect());
         }
         latencies

@@ -23,7 +23,7 @@ impl<O: Observer> Engine<'_, O> {
     fn start_ready_jobs(&mut self) {
         let setup = self.setup;
         let mut begun = vec![0; self.cpus.len()];
-        let mut released = None;
+        let mut release_delay = None;
         for (index, job) in setup.jobs.iter().enumerate() {
             let waits = job
                 .wait_for
@@ -36,7 +36,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.workload.jobs.left[index] = Some(job.processes);
             // The main process releases one process after the other, without a pause (`run_threads()` of fio 3.33).
-            let released = *released.get_or_insert_with(|| {
+            let released = *release_delay.get_or_insert_with(|| {
                 let random = self.context.random_streams();
                 random.draw_start_delay([0, job.tick])
             });

@@ -164,12 +164,12 @@ impl Arrivals {
 
     /// Takes a request of a pool for a thread, or lets the thread sleep. Returns whether there was one.
     pub(super) fn take_request_or_sleep(&mut self, pool: usize, thread: usize) -> bool {
-        let pool = self.pools.entry(pool).or_default();
-        let has_request = pool.waiting > 0;
+        let tasks = self.pools.entry(pool).or_default();
+        let has_request = tasks.waiting > 0;
         if has_request {
-            pool.waiting -= 1;
+            tasks.waiting -= 1;
         } else {
-            pool.asleep.push(thread);
+            tasks.asleep.push(thread);
         }
         has_request
     }

@@ -41,8 +41,8 @@ impl<O: Observer> Engine<'_, O> {
             // The thread looks at its step again when it runs: others may append until then.
             threads.all[next].done = false;
         }
-        let covered = covered.into_iter().map(|waiting| waiting.thread);
-        for thread in covered.chain(next) {
+        let synced = covered.into_iter().map(|waiting| waiting.thread);
+        for thread in synced.chain(next) {
             self.workload.threads.mark_unblocked(thread);
             self.wake_other_thread(cpu, false, thread);
         }
