@@ -94,6 +94,18 @@ impl System {
         present
     }
 
+    /// Online threads of a CPU's core, the CPU included; the CPU alone where the machine does not tell.
+    pub fn cpus_of_same_core(&self, cpu: usize) -> Vec<usize> {
+        let topology = self.root().folder(format!("{CPUS}/cpu{cpu}/topology"));
+        // Kernels before 5.3 have the second name alone.
+        let lists = ["core_cpus_list", "thread_siblings_list"];
+        let mut known = lists
+            .into_iter()
+            .filter_map(|list| cpus::parse_cpu_list(&topology.read_text_if_readable(list)?))
+            .filter(|siblings| siblings.contains(&cpu));
+        known.next().unwrap_or_else(|| vec![cpu])
+    }
+
     /// The idle governor in use. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, have it in a
     /// read-only file of another name.
     pub fn read_idle_governor(&self) -> Option<String> {

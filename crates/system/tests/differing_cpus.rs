@@ -84,6 +84,26 @@ fn cores_of_two_capacities_become_two_clusters() {
 }
 
 #[test]
+fn cpus_of_a_core_type_need_not_be_neighbours() {
+    let server = captured::copy_of_server();
+    let root = server.path();
+    let system = System::new(Root::at_directory(root));
+    assert_eq!(system.cpus_by_core_type(), [[0, 1, 2, 3]]);
+    for (cpu, capacity) in ["446", "1024", "1009", "446"].into_iter().enumerate() {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+        set(root, &path, capacity);
+    }
+    assert_eq!(system.cpus_by_core_type(), [[0, 3], [1, 2]]);
+    // Intel's lists come first, unless they overlap.
+    set(root, "sys/devices/cpu_core/cpus", "0,3");
+    set(root, "sys/devices/cpu_atom/cpus", "1");
+    set(root, "sys/devices/cpu_lowpower/cpus", "2");
+    assert_eq!(system.cpus_by_core_type(), [vec![0, 3], vec![1], vec![2]]);
+    set(root, "sys/devices/cpu_atom/cpus", "1-2");
+    assert_eq!(system.cpus_by_core_type(), [[0, 1, 2, 3]]);
+}
+
+#[test]
 fn each_kind_of_core_has_its_own_idle_states() {
     let laptop = captured::copy_of_laptop();
     let root = laptop.path();

@@ -43,8 +43,8 @@ impl StateFigures<'_> {
 }
 
 impl WakeMeasurement {
-    /// Replaces exit latencies in a machine by measured ones, by state name. CPUs with different idle states share names,
-    /// so several kinds of CPUs leave the machine as before.
+    /// Replaces exit latencies in a machine by measured ones, by state name. Kinds of CPUs share names of states, so several
+    /// kinds leave the machine as before; a note says so.
     pub fn apply_to(&self, machine: &mut Machine) {
         let mut cpus = self.wakes.iter().map(|wake| wake.cpu);
         let first = cpus.next();

@@ -84,7 +84,7 @@ const MOSTLY_IPIS: f64 = 0.75;
 pub struct WakeLatency {
     /// The CPU that slept.
     pub cpu: usize,
-    /// CPUs with the same idle states.
+    /// CPUs with the same core type and idle states.
     pub cpus_alike: Vec<usize>,
     /// Name of the state; absent: as the governor picked.
     pub state: Option<String>,
@@ -494,6 +494,7 @@ impl WakeMeasurement {
         let mut notes: Vec<String> = conditions.note_on_load().into_iter().collect();
         if plan.forced {
             notes.push(describe_verification(&wakes));
+            notes.extend(plan.note_on_several_kinds());
         } else {
             notes.push(
                 "coarse: the governor picked the states, because allowing one at a time needs root"

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wakepath_system::setting::find_setting;
 use wakepath_system::{At, SettingKey, StateInfo, System};
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, cpus};
 
 use crate::MeasureError;
 
@@ -50,7 +50,7 @@ pub(crate) struct ClockLimits {
     pub(crate) khz: u64,
 }
 
-/// CPUs with the same idle states, represented by a measured CPU.
+/// CPUs with the same core type and idle states, represented by a measured CPU.
 #[derive(Clone, Debug)]
 pub struct CpuGroup {
     /// Measured CPU: the last, because system work prefers the first CPUs.
@@ -319,6 +319,19 @@ impl WakePlan {
         lines
     }
 
+    /// A note on kinds of CPUs, whose exits are not put into a machine file; `None` for a single kind.
+    pub(super) fn note_on_several_kinds(&self) -> Option<String> {
+        let mut measured: Vec<u32> = self.kinds.iter().map(|kind| kind.cpu as u32).collect();
+        measured.sort_unstable();
+        (measured.len() > 1).then(|| {
+            format!(
+                "kinds of CPUs differ, and CPUs {} stand for theirs: `calibrate` leaves exits and entries of idle states as captured; \
+                 figures of `measure wake -o FILE` fit into [[cluster.idle_state]]",
+                cpus::format_cpu_list(&measured)
+            )
+        })
+    }
+
     /// Settings to change, each with a possible value.
     pub(crate) fn settings(&self) -> Vec<(SettingKey, String)> {
         let mut all = Vec::new();
@@ -425,25 +438,29 @@ pub(crate) fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Opti
     })
 }
 
-/// Groups online CPUs by their idle states.
+/// Groups online CPUs by core type and idle states: performance and efficiency cores may declare the same states, and take
+/// different times to leave them.
 fn group_cpus(system: &System) -> Vec<CpuGroup> {
     let mut kinds: Vec<CpuGroup> = Vec::new();
-    for cpu in system.cpus() {
-        let states = system.read_idle_states(cpu);
-        let known = kinds
-            .iter_mut()
-            .find(|kind| have_same_states(&kind.states, &states));
-        match known {
-            Some(kind) => {
-                kind.cpus.push(cpu);
-                kind.cpu = cpu;
-                kind.states = states;
+    for cpus in system.cpus_by_core_type() {
+        let first_of_type = kinds.len();
+        for cpu in cpus {
+            let states = system.read_idle_states(cpu);
+            let known = kinds[first_of_type..]
+                .iter_mut()
+                .find(|kind| have_same_states(&kind.states, &states));
+            match known {
+                Some(kind) => {
+                    kind.cpus.push(cpu);
+                    kind.cpu = cpu;
+                    kind.states = states;
+                }
+                None => kinds.push(CpuGroup {
+                    cpu,
+                    cpus: vec![cpu],
+                    states,
+                }),
             }
-            None => kinds.push(CpuGroup {
-                cpu,
-                cpus: vec![cpu],
-                states,
-            }),
         }
     }
     kinds

@@ -16,7 +16,7 @@ use wakepath_measure::wake::{
 use wakepath_measure::{ExperimentControl, MeasureError};
 use wakepath_record::ReachedTicks;
 use wakepath_settings::{Session, SettingsError};
-use wakepath_system::{Root, System};
+use wakepath_system::{CPUS, Root, System};
 use wakepath_units::Nanoseconds;
 
 use crate::captured::{content, copy_of_laptop, different};
@@ -60,11 +60,16 @@ enum Behaviour {
     HostSleeping,
     /// The kernel counts inter-processor interrupts: POLL is left by a store, all other states by an interrupt.
     CountingIpis,
+    /// CPU 0 is a performance core and CPU 1 an efficiency core, which takes twice as long for a wake-up. Both have one idle
+    /// table.
+    Hybrid,
 }
 
 struct FakeSampler<'a> {
     machine: PathBuf,
     behaviour: Behaviour,
+    /// The CPU that sleeps.
+    cpu: usize,
     samples: usize,
     /// Inter-processor interrupts of CPU 1 so far.
     ipis: u64,
@@ -75,8 +80,9 @@ struct FakeSampler<'a> {
 
 impl FakeSampler<'_> {
     fn path(&self, state: usize, file: &str) -> PathBuf {
+        let cpu = self.cpu;
         self.machine
-            .join(format!("{CPU}/cpuidle/state{state}/{file}"))
+            .join(format!("{CPUS}/cpu{cpu}/cpuidle/state{state}/{file}"))
     }
 
     fn number(&self, state: usize, file: &str) -> u64 {
@@ -111,7 +117,8 @@ impl WakeSampler for FakeSampler<'_> {
         source: WakeSource,
         gap: Nanoseconds,
     ) -> Result<Nanoseconds, MeasureError> {
-        assert_eq!(cpu, 1);
+        assert!(cpu == 1 || self.behaviour == Behaviour::Hybrid);
+        self.cpu = cpu;
         self.samples += 1;
         let allowed: Vec<usize> = (0..5).filter(|s| self.number(*s, "disable") == 0).collect();
         let [state] = allowed[..] else {
@@ -151,6 +158,7 @@ impl WakeSampler for FakeSampler<'_> {
         self.count_core(gap);
         let slower = match self.behaviour {
             Behaviour::SlowAtLowClock if self.is_held_at_lowest_clock() => 2,
+            Behaviour::Hybrid if cpu == 1 => 2,
             _ => 1,
         };
         Ok(Nanoseconds(
@@ -231,6 +239,13 @@ fn run_with(
         let none = "CPU0 CPU1\nRES: 7 0 Rescheduling interrupts\n";
         fs::write(machine.path().join("proc/interrupts"), none).unwrap();
     }
+    if behaviour == Behaviour::Hybrid {
+        for (kind, cpus) in [("cpu_core", "0\n"), ("cpu_atom", "1\n")] {
+            let device = machine.path().join("sys/devices").join(kind);
+            fs::create_dir_all(&device).unwrap();
+            fs::write(device.join("cpus"), cpus).unwrap();
+        }
+    }
     let before = settings(machine.path());
     let system = System::new(Root::at_directory(machine.path()));
     // Enough for the most samples of a step; what goes by single pauses takes many.
@@ -248,6 +263,7 @@ fn run_with(
     let sampler = FakeSampler {
         machine: machine.path().to_owned(),
         behaviour,
+        cpu: 1,
         samples: 0,
         ipis: 0,
         reached: [0; 3],
@@ -457,6 +473,38 @@ fn measured_exits_become_figures_of_a_machine() {
 }
 
 #[test]
+fn core_types_with_one_idle_table_are_measured_apart() {
+    let (machine, result, changed) = run_with(Behaviour::Hybrid, &[WakeSource::Task]);
+    let result = result.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
+    let system = System::new(Root::at_directory(machine.path()));
+    let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
+    let described = plan.describe().join("\n");
+    assert!(
+        described.contains("wakes CPU 0 from") && described.contains("wakes CPU 1 from"),
+        "{described}"
+    );
+    for (cpu, exit_of_c6) in [(0, 78_000.0), (1, 156_000.0)] {
+        let mut wakes = result.wakes.iter();
+        let wake = wakes.find(|wake| wake.cpu == cpu && wake.state.as_deref() == Some("C6"));
+        let wake = wake.unwrap();
+        assert_eq!(wake.cpus_alike, [cpu]);
+        assert!((wake.exit.unwrap().ns - exit_of_c6).abs() < 100.0, "{wake:?}");
+    }
+    // A machine file's states are those of all kinds.
+    let mut machine = Machine::find("laptop").unwrap();
+    let before = machine.to_toml().unwrap();
+    result.apply_to(&mut machine);
+    assert_eq!(machine.to_toml().unwrap(), before);
+    let notes = result.notes.join("\n");
+    assert!(notes.contains("CPUs 0-1 stand for"), "{notes}");
+
+    let (_machine, alike, _) = run(Behaviour::Obedient);
+    let notes = alike.unwrap().notes.join("\n");
+    assert!(!notes.contains("kinds of CPUs"), "{notes}");
+}
+
+#[test]
 fn a_host_that_sleeps_deeper_in_long_pauses_becomes_figures() {
     let (_machine, result, _) = run(Behaviour::HostSleeping);
     let mut machine = Machine::find("laptop").unwrap();
@@ -575,6 +623,7 @@ fn a_clock_is_held_and_put_back() {
         let sampler = FakeSampler {
             machine: machine.path().to_owned(),
             behaviour: Behaviour::Obedient,
+            cpu: 1,
             samples: 0,
             ipis: 0,
             reached: [0; 3],
@@ -618,6 +667,7 @@ fn wake_ups_are_measured_at_each_clock_in_turn() {
     let sampler = FakeSampler {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::SlowAtLowClock,
+        cpu: 1,
         samples: 0,
         ipis: 0,
         reached: [0; 3],
@@ -660,6 +710,7 @@ fn a_second_experiment_is_refused() {
     let sampler = FakeSampler {
         machine: machine.path().to_owned(),
         behaviour: Behaviour::Obedient,
+        cpu: 1,
         samples: 0,
         ipis: 0,
         reached: [0; 3],

@@ -10,6 +10,7 @@ use wakepath_hardware::machine::{
 use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
 
+use super::class::MachineClass;
 use super::cpufreq::read_recorded_frequency_policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
@@ -108,14 +109,7 @@ fn position_among_online(online: &[usize], cpu: usize) -> Option<usize> {
 /// told by lower clocks than their neighbours, Arm's types by name.
 fn group_cpus_by_core_type(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
-    let mut groups = online_cpus_of_hybrid_perf_devices(system);
-    // Lists of Intel's devices that leave CPUs out are not used.
-    let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
-    if !is_listed {
-        groups = vec![online.clone()];
-    }
-    groups.retain(|group| !group.is_empty());
-    groups.sort();
+    let (groups, is_listed) = split_cpus_by_hybrid_perf_device(system, &online);
     let sizes = CoreSizes {
         system,
         online: &online,
@@ -129,6 +123,59 @@ fn group_cpus_by_core_type(system: &System, cores: &[String]) -> Vec<Vec<usize>>
         .collect()
 }
 
+/// CPUs of each of Intel's devices, or all CPUs together; and whether the devices list all CPUs.
+fn split_cpus_by_hybrid_perf_device(system: &System, online: &[usize]) -> (Vec<Vec<usize>>, bool) {
+    let mut groups = online_cpus_of_hybrid_perf_devices(system);
+    // Lists of Intel's devices that leave CPUs out are not used.
+    let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
+    if !is_listed {
+        groups = vec![online.to_vec()];
+    }
+    groups.retain(|group| !group.is_empty());
+    groups.sort();
+    (groups, is_listed)
+}
+
+/// Arm core names by online CPU, where known.
+pub(super) fn list_arm_core_names(system: &System, class: &MachineClass) -> Vec<String> {
+    let cores = &class.processor.cores;
+    let online = system.cpus();
+    // `/proc/cpuinfo` lists online CPUs in sequence.
+    if cores.len() == online.len() {
+        return cores.iter().map(ToString::to_string).collect();
+    }
+    match cores.first() {
+        Some(core) if cores.iter().all(|other| other == core) => {
+            vec![core.to_string(); online.len()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl System {
+    /// Online CPUs by core type, such as performance and efficiency cores. CPUs of a type need not be neighbours. A single
+    /// group if the machine does not tell types apart.
+    pub fn cpus_by_core_type(&self) -> Vec<Vec<usize>> {
+        let online = self.cpus();
+        let cores = list_arm_core_names(self, &MachineClass::read(self.root()));
+        let (groups, is_listed) = split_cpus_by_hybrid_perf_device(self, &online);
+        if groups.iter().map(Vec::len).sum::<usize>() != online.len() {
+            // Lists that overlap tell nothing.
+            return vec![online];
+        }
+        let sizes = CoreSizes {
+            system: self,
+            online: &online,
+            cores: &cores,
+            is_listed,
+        };
+        groups
+            .iter()
+            .flat_map(|group| sizes.split_by_core_type(group))
+            .collect()
+    }
+}
+
 /// What tells the core types of a machine's CPUs apart.
 struct CoreSizes<'a> {
     system: &'a System,
@@ -140,6 +187,23 @@ struct CoreSizes<'a> {
 }
 
 impl CoreSizes<'_> {
+    /// CPUs by core type, also where CPUs of another type are between.
+    fn split_by_core_type(&self, cpus: &[usize]) -> Vec<Vec<usize>> {
+        let mut types: Vec<Vec<usize>> = Vec::new();
+        for cpu in cpus {
+            let known = types.iter_mut().find(|alike| {
+                alike
+                    .last()
+                    .is_some_and(|last| self.have_same_core_type(*last, *cpu))
+            });
+            match known {
+                Some(alike) => alike.push(*cpu),
+                None => types.push(vec![*cpu]),
+            }
+        }
+        types
+    }
+
     /// Whether two CPUs have the same core type.
     fn have_same_core_type(&self, cpu: usize, other_cpu: usize) -> bool {
         let (size, other) = (
@@ -223,7 +287,6 @@ fn describe_core_kind(
     type_index: usize,
     arm_core: Option<&String>,
 ) -> Option<CoreKind> {
-    let root = system.root();
     let first = *alike.first()?;
     let policy = read_frequency_policy_of_cpu(system, first)?;
     let mhz = policy.max.0 / 1000;
@@ -244,10 +307,7 @@ fn describe_core_kind(
         policy.available.iter().copied().collect()
     };
     points.insert(policy.max);
-    let siblings =
-        root.read_text_if_readable(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
-    let list = siblings.as_deref().and_then(cpus::parse_cpu_list);
-    let threads = list.map_or(1, |list| list.len());
+    let threads = system.cpus_of_same_core(first).len();
     Some(CoreKind {
         cpus: alike.len(),
         threads_per_core: if alike.len().is_multiple_of(threads) {

@@ -44,7 +44,7 @@ pub fn describe_machine(
         idle.states,
         frequency.policies,
     );
-    let cores = list_arm_core_names(system, &class);
+    let cores = kinds::list_arm_core_names(system, &class);
     let captured = Captured {
         lender: &class.lender,
         cores: &cores,
@@ -226,22 +226,6 @@ fn note_base_clock_not_from_cpufreq(root: &Root, policies: &[RecordedPolicy]) ->
 /// Text from firmware or hypervisor, with control characters escaped.
 fn escape_control_characters(text: &str) -> String {
     printable::escape_for_one_line(text).into_owned()
-}
-
-/// Arm core names by online CPU, where known.
-fn list_arm_core_names(system: &System, class: &MachineClass) -> Vec<String> {
-    let cores = &class.processor.cores;
-    let online = system.cpus();
-    // `/proc/cpuinfo` lists online CPUs in sequence.
-    if cores.len() == online.len() {
-        return cores.iter().map(ToString::to_string).collect();
-    }
-    match cores.first() {
-        Some(core) if cores.iter().all(|other| other == core) => {
-            vec![core.to_string(); online.len()]
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// Number of processor packages, from the topology of online CPUs.
