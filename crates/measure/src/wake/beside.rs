@@ -4,6 +4,7 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use super::at_rest::PackageWake;
+use super::demotion::describe_demotion;
 use super::entry::{EarlyWakes, EntryTime};
 use super::plan::{WakeMoment, WakePlan, WakeSource, WakeStep};
 use super::tally::{FEWEST_COUNTED, Tally};
@@ -39,9 +40,12 @@ pub(super) fn find_entry_costs(plan: &WakePlan, tallies: &[Tally]) -> Vec<EntryC
             let awake = settled_tally(plan, tallies, step, polling.index, WakeSource::Task);
             awake.and_then(Tally::latencies_after_short_pauses)
         });
-        let found = match settled.filter(|latency| latency.n >= FEWEST_COUNTED) {
-            Some(settled) => wakes.estimate(&settled, awake.as_ref()),
-            None => Err("too few settled wake-ups by a task to compare with".to_owned()),
+        let demoted = tasks.and_then(|tasks| describe_demotion(plan, state, tasks));
+        let comparable = settled.filter(|latency| latency.n >= FEWEST_COUNTED);
+        let found = match (demoted, comparable) {
+            (Some(why), _) => Err(why),
+            (None, Some(settled)) => wakes.estimate(&settled, awake.as_ref()),
+            (None, None) => Err("too few settled wake-ups by a task to compare with".to_owned()),
         };
         Some(EntryCost {
             cpu: group.cpu,

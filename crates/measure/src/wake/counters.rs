@@ -1,5 +1,7 @@
 //! Whether a CPU was in the state that a sample is for.
 
+use std::time::Duration;
+
 use wakepath_system::{CPUS, Root};
 
 /// Counters of an idle state (`drivers/cpuidle/sysfs.c`).
@@ -45,6 +47,15 @@ impl CpuCounters {
             })
             .collect();
         all.map(Self)
+    }
+
+    /// Time in a state since `before`, by the kernel's count.
+    pub(super) fn time_in_state_since(&self, before: &Self, state: usize) -> Duration {
+        let [now, then] = [self, before].map(|counters| {
+            let own = counters.0.get(state);
+            own.map_or(0, |own| own.time_us)
+        });
+        Duration::from_micros(now.saturating_sub(then))
     }
 
     /// Judges a sample for `state` between `before` and these counters. Without a state any idle period counts.

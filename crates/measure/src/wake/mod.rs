@@ -2,7 +2,8 @@
 //!
 //! A pinned waker, kept busy, wakes a pinned sleeper after pauses that are log-uniform from twice the target residency to
 //! 10 ms. As root, one state at a time is allowed on the sleeping CPU, through journalled settings. A sample counts only if
-//! the kernel's counters say that the CPU was in the state, and that the hardware did not refuse.
+//! the kernel's counters say that the CPU was in the state, and that the hardware did not refuse. States have no figure if
+//! the hardware's counters say that the core stayed shallower.
 //!
 //! The exit latency is the median less the median from the polling state, or else from the shallowest, after pauses of the
 //! same length: caches, drives and hosts cool down in long pauses, whatever the state. Where the hardware counts the states
@@ -17,6 +18,7 @@ mod beside;
 mod clocks;
 mod counters;
 mod deeper;
+mod demotion;
 mod drive_rests;
 mod entry;
 mod figures;
@@ -44,6 +46,7 @@ use self::beside::{find_entry_costs, find_package_wakes};
 use self::clocks::{ExitAtClock, describe_differences};
 use self::counters::{CpuCounters, SampleVerdict};
 use self::deeper::find_deeper_sleep;
+use self::demotion::describe_demotion;
 use self::drive_rests::find_slower_reads_by_cpu;
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
@@ -96,7 +99,8 @@ pub struct WakeLatency {
     pub latency: Option<LatencySummary>,
     /// The same by the length of the pause before, shortest first; empty with few samples.
     pub by_gap: Vec<GapBand>,
-    /// Exit latency: the median less the median from `relative_to` after equal pauses; absent for the reference state.
+    /// Exit latency: the median less the median from `relative_to` after equal pauses; absent for the reference state, and
+    /// beside a problem.
     pub exit: Option<Estimate>,
     /// How the exit grows in long pauses; absent: it does not, or the state is the reference.
     pub deeper: Option<DeeperSleep>,
@@ -366,8 +370,10 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
     fn take_samples(&mut self, index: usize, step: &WakeStep) -> Result<u64, MeasureError> {
         let kind = &self.plan.kinds[step.kind];
         let gaps = self.plan.gaps(step);
-        let end = Instant::now() + self.plan.step_time;
-        let mut before = self.read_counters(kind)?;
+        let began = Instant::now();
+        let end = began + self.plan.step_time;
+        let first = self.read_counters(kind)?;
+        let mut before = first.clone();
         let mut stolen_before = self.read_stolen_ticks(kind.cpu);
         let mut counted = 0;
         let mut tried = 0;
@@ -415,6 +421,10 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
             before = after;
             stolen_before = stolen_after;
         }
+        if let Some(state) = step.state {
+            let in_state = before.time_in_state_since(&first, state);
+            self.tallies[index].requested.add(in_state, began.elapsed());
+        }
         Ok(tried as u64)
     }
 
@@ -458,6 +468,8 @@ impl WakeMeasurement {
             let latency = tally.latencies_after(Nanoseconds::ZERO);
             let kind = &plan.kinds[step.kind];
             let state = plan.state_of_step(step);
+            let problem = describe_problem(tally, conditions.busy_percent)
+                .or_else(|| describe_demotion(plan, state?, tally));
             let mut wake = WakeLatency {
                 cpu: kind.cpu,
                 cpus_alike: kind.cpus.clone(),
@@ -472,11 +484,12 @@ impl WakeMeasurement {
                 rejected: tally.rejected,
                 disturbed_by_host: tally.disturbed_by_host,
                 ipis_per_wake_up: tally.ipis.per_wake_up(),
-                problem: describe_problem(tally, conditions.busy_percent),
+                problem,
                 by_gap: split_by_gap(&tally.samples),
                 latency,
             };
-            if let Some(position) = wakes.iter().position(|other| other.is_reference_of(&wake)) {
+            let reference_row = wakes.iter().position(|other| other.is_reference_of(&wake));
+            if let Some(position) = reference_row.filter(|_| wake.problem.is_none()) {
                 let shortest = plan.gaps(step)[0];
                 let reference = settled[position].1;
                 wake.set_exit(&wakes[position], reference.latencies_after(shortest));

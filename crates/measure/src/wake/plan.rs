@@ -109,6 +109,8 @@ pub struct WakePlan {
     pub(crate) step_time: Duration,
     /// Whether states are allowed one at a time; else the governor picks.
     pub(crate) forced: bool,
+    /// Whether the driver gives states the hardware's names: `C6` of `acpi_idle` may be any.
+    pub(crate) names_hardware_states: bool,
     /// Replacement for a governor without respect for disabled states.
     pub(crate) governor: Option<&'static str>,
     /// Clocks to hold, by kind.
@@ -180,6 +182,7 @@ impl WakePlan {
             steps,
             step_time,
             forced,
+            names_hardware_states: has_driver_with_hardware_names(system),
             governor,
             clocks: Vec::new(),
             at_other_clocks: Vec::new(),
@@ -384,6 +387,12 @@ impl WakePlan {
 
 const fn twice(gap: Nanoseconds) -> Nanoseconds {
     Nanoseconds(gap.0.saturating_mul(2))
+}
+
+/// Whether the idle driver is the one that names states as the hardware does.
+fn has_driver_with_hardware_names(system: &System) -> bool {
+    const DRIVER: &str = "sys/devices/system/cpu/cpuidle/current_driver";
+    system.root().read_text_if_readable(DRIVER).as_deref() == Some("intel_idle")
 }
 
 /// Steps for what sleeping states cost beyond their exit: each one's entry, and the package's sleep below the deepest.

@@ -1,5 +1,7 @@
 //! What a step of an experiment on wake-ups has brought so far.
 
+use std::time::Duration;
+
 use wakepath_units::Nanoseconds;
 
 use super::at_rest::ReachedTally;
@@ -22,6 +24,7 @@ pub(super) struct Tally {
     /// Pauses before wake-ups that met no state.
     pub(super) missed_after: Vec<Nanoseconds>,
     pub(super) reached: ReachedTally,
+    pub(super) requested: RequestedTime,
     pub(super) ipis: IpiTally,
 }
 
@@ -30,6 +33,27 @@ pub(super) struct Tally {
 pub(super) struct IpiTally {
     taken: u64,
     wake_ups: u64,
+}
+
+/// Time in the step's state as the kernel counts it, beside the whole time of sampling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RequestedTime {
+    in_state: Duration,
+    all: Duration,
+}
+
+impl RequestedTime {
+    /// Adds a round.
+    pub(super) fn add(&mut self, in_state: Duration, all: Duration) {
+        self.in_state = self.in_state.saturating_add(in_state);
+        self.all = self.all.saturating_add(all);
+    }
+
+    /// Share of the time, 0 to 1.
+    pub(super) fn share(self) -> f64 {
+        let all = self.all.as_secs_f64().max(f64::MIN_POSITIVE);
+        (self.in_state.as_secs_f64() / all).min(1.0)
+    }
 }
 
 impl IpiTally {

@@ -56,6 +56,8 @@ enum Behaviour {
     Robbed,
     /// The hardware counts what it reached: the core C6, and at rest the package C6, too.
     Counting,
+    /// The hardware counts C1 where C6 or deeper is asked for.
+    Demoting,
     /// A host sleeps deeper once a pause has lasted for 2 ms.
     HostSleeping,
     /// The kernel counts inter-processor interrupts: POLL is left by a store, all other states by an interrupt.
@@ -73,8 +75,8 @@ struct FakeSampler<'a> {
     samples: usize,
     /// Inter-processor interrupts of CPU 1 so far.
     ipis: u64,
-    /// Ticks in C6 so far, of core and package, and all ticks.
-    reached: [u64; 3],
+    /// Ticks so far: of the core in C6, of the package in C6, of the core in C1, and all.
+    reached: [u64; 4],
     cancelled: &'a AtomicBool,
 }
 
@@ -103,10 +105,15 @@ impl FakeSampler<'_> {
         read("scaling_max_freq") == read("cpuinfo_min_freq")
     }
 
-    /// A pause that the core spends in C6 but for a tenth.
+    /// A pause that the core spends in C6 but for a tenth, or else in C1.
     fn count_core(&mut self, gap: Nanoseconds) {
-        self.reached[0] += gap.0 * 9 / 10;
-        self.reached[2] += gap.0;
+        let percents = match self.behaviour {
+            Behaviour::Demoting => [2, 88],
+            _ => [90, 0],
+        };
+        self.reached[0] += gap.0 * percents[0] / 100;
+        self.reached[2] += gap.0 * percents[1] / 100;
+        self.reached[3] += gap.0;
     }
 }
 
@@ -192,15 +199,15 @@ impl WakeSampler for FakeSampler<'_> {
     }
 
     fn read_reached(&mut self, cpu: usize) -> Vec<ReachedTicks> {
-        if self.behaviour != Behaviour::Counting {
+        if ![Behaviour::Counting, Behaviour::Demoting].contains(&self.behaviour) {
             return Vec::new();
         }
-        let [core, package, all_ticks] = self.reached;
-        let units = [(false, core), (true, package)];
+        let [core, package, shallow, all_ticks] = self.reached;
+        let units = [(false, 6, core), (true, 6, package), (false, 1, shallow)];
         units
-            .map(|(package, ticks)| ReachedTicks {
+            .map(|(package, depth, ticks)| ReachedTicks {
                 package,
-                depth: 6,
+                depth,
                 cpu,
                 ticks,
                 all_ticks,
@@ -228,7 +235,18 @@ fn run_with(
     Result<WakeMeasurement, MeasureError>,
     Vec<String>,
 ) {
-    let machine = copy_of_laptop();
+    run_on(copy_of_laptop(), behaviour, sources)
+}
+
+fn run_on(
+    machine: tempfile::TempDir,
+    behaviour: Behaviour,
+    sources: &[WakeSource],
+) -> (
+    tempfile::TempDir,
+    Result<WakeMeasurement, MeasureError>,
+    Vec<String>,
+) {
     if behaviour == Behaviour::Robbed {
         let kind = machine.path().join("sys/hypervisor");
         fs::create_dir_all(&kind).unwrap();
@@ -266,7 +284,7 @@ fn run_with(
         cpu: 1,
         samples: 0,
         ipis: 0,
-        reached: [0; 3],
+        reached: [0; 4],
         cancelled: &cancelled,
     };
     let control = ExperimentControl::new(&finished, &cancelled);
@@ -489,7 +507,10 @@ fn core_types_with_one_idle_table_are_measured_apart() {
         let wake = wakes.find(|wake| wake.cpu == cpu && wake.state.as_deref() == Some("C6"));
         let wake = wake.unwrap();
         assert_eq!(wake.cpus_alike, [cpu]);
-        assert!((wake.exit.unwrap().ns - exit_of_c6).abs() < 100.0, "{wake:?}");
+        assert!(
+            (wake.exit.unwrap().ns - exit_of_c6).abs() < 100.0,
+            "{wake:?}"
+        );
     }
     // A machine file's states are those of all kinds.
     let mut machine = Machine::find("laptop").unwrap();
@@ -554,6 +575,51 @@ fn states_that_never_engage_have_no_figure() {
             let problem = wake.problem.unwrap();
             assert!(problem.contains(says), "{problem}");
         }
+    }
+}
+
+#[test]
+fn states_that_the_hardware_demotes_have_no_figure() {
+    let (_machine, result, changed) = run_with(Behaviour::Demoting, &[WakeSource::Task]);
+    let result = result.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
+    for wake in &result.wakes {
+        let state = wake.state.as_deref().unwrap();
+        if ["POLL", "C1E"].contains(&state) {
+            assert_eq!(wake.problem, None, "{state}");
+            continue;
+        }
+        let problem = wake.problem.as_deref().unwrap();
+        assert_eq!(
+            problem,
+            "the hardware demoted it: the core reached C6 for 2 % of the time, C1 for 88 %"
+        );
+        assert!(wake.exit.is_none() && wake.latency.is_some(), "{wake:?}");
+        let mut entries = result.entries.iter();
+        let entry = entries.find(|cost| cost.state == state).unwrap();
+        assert!(entry.entry.is_none() && entry.problem.as_deref() == Some(problem));
+    }
+    let toml = result.to_toml();
+    assert!(toml.contains("C1E") && !toml.contains("\"C6\""), "{toml}");
+
+    // The same counts under a driver whose C6 is whatever the firmware has, and hardware that obeys.
+    let by_firmware = copy_of_laptop();
+    let driver = "sys/devices/system/cpu/cpuidle/current_driver";
+    fs::write(by_firmware.path().join(driver), "acpi_idle\n").unwrap();
+    for (machine, behaviour) in [
+        (by_firmware, Behaviour::Demoting),
+        (copy_of_laptop(), Behaviour::Counting),
+    ] {
+        let (_machine, result, _) = run_on(machine, behaviour, &[WakeSource::Task]);
+        let wakes = result.unwrap().wakes;
+        let mut deep = wakes
+            .iter()
+            .filter(|wake| wake.state.as_deref() == Some("C10"));
+        let deepest = deep.next().unwrap();
+        assert!(
+            deepest.problem.is_none() && deepest.exit.is_some(),
+            "{behaviour:?}: {deepest:?}"
+        );
     }
 }
 
@@ -626,7 +692,7 @@ fn a_clock_is_held_and_put_back() {
             cpu: 1,
             samples: 0,
             ipis: 0,
-            reached: [0; 3],
+            reached: [0; 4],
             cancelled: &cancelled,
         };
         let control = ExperimentControl::new(&finished, &cancelled);
@@ -670,7 +736,7 @@ fn wake_ups_are_measured_at_each_clock_in_turn() {
         cpu: 1,
         samples: 0,
         ipis: 0,
-        reached: [0; 3],
+        reached: [0; 4],
         cancelled: &cancelled,
     };
     let control = ExperimentControl::new(&finished, &cancelled);
@@ -713,7 +779,7 @@ fn a_second_experiment_is_refused() {
         cpu: 1,
         samples: 0,
         ipis: 0,
-        reached: [0; 3],
+        reached: [0; 4],
         cancelled: &cancelled,
     };
     let error = measure_with(
