@@ -25,6 +25,7 @@ mod figures;
 mod plan;
 mod sampler;
 mod tally;
+mod waker;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ use self::demotion::describe_demotion;
 use self::drive_rests::find_slower_reads_by_cpu;
 use self::plan::{ROUNDS, WakeMoment, WakeStep};
 use self::tally::{FEWEST_COUNTED, Tally};
+use self::waker::note_wakers_on_same_core;
 use crate::background::parse_ipi_count;
 use crate::conditions::{StolenTime, read_stolen_ticks};
 use crate::shallow::reserve_for_repeated_changes;
@@ -240,6 +242,7 @@ fn measure_at_clock(
     let note = stolen.finish(system, &mut conditions);
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
     result.notes.extend(note);
+    result.notes.extend(note_wakers_on_same_core(system, plan));
     if is_guest {
         result.notes.push(describe_guest(plan.forced));
     }

@@ -11,10 +11,11 @@ use rand_pcg::Pcg64Mcg;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::Timespec;
 use wakepath_record::{ReachedCounters, ReachedTicks};
-use wakepath_system::{CPUS, Root, System};
-use wakepath_units::{Nanoseconds, cpus};
+use wakepath_system::{CPUS, System};
+use wakepath_units::Nanoseconds;
 
 use super::plan::WakeSource;
+use super::waker::choose_waker;
 use crate::MeasureError;
 use crate::clock::monotonic_ns;
 use crate::drive::random_block;
@@ -102,39 +103,35 @@ struct Sleeper {
 /// Wakes CPUs of this machine.
 #[derive(Debug)]
 pub(crate) struct LiveSampler {
-    cpus: Vec<usize>,
+    system: System,
     file: Option<Arc<TestFile>>,
     sleeper: Option<Sleeper>,
     reached: ReachedCounters,
-    root: Root,
 }
 
 impl LiveSampler {
     /// A sampler on the machine's CPUs; `file` serves wake-ups by a drive.
     pub(crate) fn new(system: &System, file: Option<Arc<TestFile>>) -> Self {
         Self {
-            cpus: system.cpus(),
+            system: system.clone(),
             file,
             sleeper: None,
             reached: ReachedCounters::open(system.root()),
-            root: system.root().clone(),
         }
     }
 
     /// Whether a CPU is of the core, or with `package` of the package, of another.
     fn shares_unit(&self, cpu: usize, other: usize, package: bool) -> bool {
         if package {
-            let [own, its] = [cpu, other].map(|cpu| self.read_topology(cpu, "physical_package_id"));
+            let [own, its] = [cpu, other].map(|cpu| self.read_package(cpu));
             return own == its;
         }
-        let list = self.read_topology(cpu, "core_cpus_list");
-        let core = list.and_then(|list| cpus::parse_cpu_list(&list));
-        core.map_or(cpu == other, |core| core.contains(&other))
+        self.system.cpus_of_same_core(cpu).contains(&other)
     }
 
-    fn read_topology(&self, cpu: usize, file: &str) -> Option<String> {
-        self.root
-            .read_text_if_readable(&format!("{CPUS}/cpu{cpu}/topology/{file}"))
+    fn read_package(&self, cpu: usize) -> Option<String> {
+        let path = format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
+        self.system.root().read_text_if_readable(&path)
     }
 
     /// A failed read of the measured file.
@@ -146,7 +143,7 @@ impl LiveSampler {
         }
     }
 
-    /// The sleeper on a CPU; pins this thread, the waker, to another CPU.
+    /// The sleeper on a CPU; pins this thread, the waker, to another CPU, which is on another core where there is one.
     fn sleeper_on(&mut self, cpu: usize) -> Result<&Sleeper, MeasureError> {
         if self
             .sleeper
@@ -154,8 +151,7 @@ impl LiveSampler {
             .is_none_or(|sleeper| sleeper.cpu != cpu)
         {
             self.sleeper = None;
-            let waker = self.cpus.iter().copied().find(|other| *other != cpu);
-            pin_to(waker.unwrap_or(cpu))?;
+            pin_to(choose_waker(&self.system, cpu).unwrap_or(cpu))?;
             self.sleeper = Some(Sleeper::start(cpu, self.file.clone())?);
         }
         self.sleeper

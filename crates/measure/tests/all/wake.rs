@@ -624,6 +624,22 @@ fn states_that_the_hardware_demotes_have_no_figure() {
 }
 
 #[test]
+fn a_waker_on_the_sleepers_core_is_noted() {
+    let (_machine, result, _) = run_with(Behaviour::Obedient, &[WakeSource::Task]);
+    let notes = result.unwrap().notes.join("\n");
+    assert!(notes.contains("CPU 0, which wakes CPU 1,"), "{notes}");
+
+    let machine = copy_of_laptop();
+    for (cpu, list) in ["0\n", "1\n"].into_iter().enumerate() {
+        let siblings = format!("{CPUS}/cpu{cpu}/topology/core_cpus_list");
+        fs::write(machine.path().join(siblings), list).unwrap();
+    }
+    let (_machine, result, _) = run_on(machine, Behaviour::Obedient, &[WakeSource::Task]);
+    let notes = result.unwrap().notes.join("\n");
+    assert!(!notes.contains("which wakes CPU 1"), "{notes}");
+}
+
+#[test]
 fn a_cpu_that_goes_away_ends_the_experiment_and_leaves_the_journal() {
     let (machine, result, _) = run(Behaviour::GoingAway);
     let error = result.unwrap_err().to_string();
