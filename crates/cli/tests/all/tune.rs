@@ -231,7 +231,8 @@ fn a_condition_that_nothing_meets_shows_the_nearest_sets() {
 #[test]
 fn the_day_has_hours_of_rest() {
     let price = ["--price", "0.3", "--format", "json"];
-    let answer = json(&tune_limits(&price).success());
+    let battery = ["--battery-wh", "50", "--platform-mw", "3000"];
+    let answer = json(&tune_limits(&[&price[..], &battery].concat()).success());
     let loads = answer["in_force"]["loads"].as_array().unwrap();
     let power = |load: &Value| load["metrics"][0][1].as_f64().unwrap();
     assert_eq!(loads[1]["load"], "rest");
@@ -244,6 +245,12 @@ fn the_day_has_hours_of_rest() {
     let year = expected * 0.365 * 0.3;
     assert!(
         (day["price_per_year"].as_f64().unwrap() - year).abs() < 1e-6,
+        "{day}"
+    );
+    let mean_mw = expected * 1000.0 / 24.0;
+    let hours = 50_000.0 / (mean_mw + 3_000.0);
+    assert!(
+        (day["battery_hours"].as_f64().unwrap() - hours).abs() < 1e-6,
         "{day}"
     );
 }
