@@ -6,6 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use assert_cmd::assert::Assert;
+use wakepath_results::directory::DOCUMENT;
+use wakepath_trace::recording::{
+    Block, BlockDevice, Event, EventKind, Metadata, Overwrite, Writer,
+};
+use wakepath_units::Nanoseconds;
 
 use crate::common::{fails_with, json, repository, wakepath};
 
@@ -170,6 +175,86 @@ fn recordings_and_reports_belong_to_their_captures() {
     assert!(
         text.contains("Recordings under other idle governors:"),
         "{text}"
+    );
+}
+
+/// A recording of reads that take so many us each, and its explanation as results.
+fn explain_made_up_reads(recording: &Path, results: &Path, us: u64) {
+    let drive = BlockDevice {
+        device: 259 << 20,
+        name: "nvme0n1".to_owned(),
+        model: None,
+    };
+    let metadata = Metadata {
+        devices: vec![drive],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(recording, Overwrite::No, metadata).unwrap();
+    for sector in 1..=400 {
+        let block = Block {
+            device: 259 << 20,
+            sector,
+            bytes: 4096,
+            write: false,
+        };
+        let issued = sector * 1_000_000;
+        for (ns, kind) in [
+            (issued, EventKind::BlockIssue(block)),
+            (issued + us * 1_000, EventKind::BlockComplete(block)),
+        ] {
+            let time = Nanoseconds(ns);
+            writer.add_event(&Event { time, cpu: 0, kind }).unwrap();
+        }
+    }
+    writer.finish_and_count_events().unwrap();
+    let [recording, results] = [recording, results].map(|path| path.to_str().unwrap());
+    wakepath(&["explain", recording, "-o", results]).success();
+}
+
+#[test]
+fn means_of_explained_reads_are_figures_and_a_far_one_stands_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let recordings = tempfile::tempdir().unwrap();
+    let means_us = [90, 91, 92, 300, 93, 94];
+    for (us, uptime) in means_us.into_iter().zip(1_000..) {
+        let capture = folder.path().join(format!("m{us}"));
+        copy_capture("captured-laptop", &capture);
+        // Without this the captures would be copies.
+        fs::write(capture.join("proc/uptime"), format!("{uptime}.00 1.00\n")).unwrap();
+        let recording = recordings.path().join(format!("m{us}.parquet"));
+        explain_made_up_reads(&recording, &capture.join("explained"), us);
+    }
+    let damaged = folder.path().join("m90.again");
+    fs::create_dir(&damaged).unwrap();
+    fs::write(damaged.join(DOCUMENT), "no results").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let survey = wakepath(&["fleet", path, "--examine", "0", "--format", "json"]).success();
+    let report = json(&survey);
+    let [class] = &report["classes"].as_array().unwrap()[..] else {
+        panic!("{report}");
+    };
+    let machines = class["machines"].as_array().unwrap();
+    assert_eq!(machines.len(), means_us.len());
+    for machine in machines {
+        let deviations = machine["deviations"].as_array().unwrap().iter();
+        let by_explain: Vec<_> = deviations
+            .filter(|deviation| deviation["what"].as_str().unwrap().ends_with("by explain"))
+            .collect();
+        if machine["name"] == "m300" {
+            let expected = serde_json::json!({
+                "what": "mean us of reads of nvme0n1, 4 KiB, by explain",
+                "value": "300.0",
+                "usual": "92.5 (median)",
+            });
+            assert_eq!(by_explain, [&expected]);
+        } else {
+            assert!(by_explain.is_empty(), "{machine}");
+        }
+    }
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("m90: ") && notes.contains("m90.again was not used: "),
+        "{notes}"
     );
 }
 
