@@ -451,7 +451,7 @@ fn power_is_not_invented() {
 }
 
 /// Values that a measurement of wake-ups changes.
-fn settings() -> Vec<Option<String>> {
+pub(crate) fn settings() -> Vec<Option<String>> {
     let system = System::live();
     let root = system.root();
     let cpus = "sys/devices/system/cpu";
@@ -466,7 +466,7 @@ fn settings() -> Vec<Option<String>> {
 }
 
 /// Limits of latency and clock that a calibration holds for its jobs and drives.
-fn limits() -> Vec<Option<Vec<u8>>> {
+pub(crate) fn limits() -> Vec<Option<Vec<u8>>> {
     let mut all = vec![read_latency_limit()];
     for cpu in System::live().cpus() {
         let folder = format!("/sys/devices/system/cpu/cpu{cpu}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::common::processes::wait;
 use crate::common::{fails_with, lock_machine, skip, start_silently, wakepath};
+use crate::measure::{limits, settings};
 
 /// Bytes of a test file.
 const BYTES: u64 = 16 << 20;
@@ -99,6 +100,54 @@ fn a_killed_measurement_of_the_path_lets_the_next_one_in() {
     assert_eq!(names_in(&at), ["data"]);
     wakepath(&["restore"]).success();
     wakepath(&["measure", "path", "--file", &data, "--time", "1s"]).success();
+}
+
+/// Starts a calibration of the drive, then of wake-ups, that would write its machine file into another folder.
+fn start_calibration(at: &Path, results: &Path) -> Child {
+    let machine = results.join("machine.toml").display().to_string();
+    let folder = at.display().to_string();
+    let drive = ["calibrate", "--folder", &folder, "--size", "16m"];
+    let more = ["--budget", "10s", "--phases", "wake", "-o", &machine];
+    start_silently(&[&drive[..], &more].concat())
+}
+
+/// A calibration that is killed while idle states are switched off: the next one puts these back, and removes the test files.
+#[test]
+fn the_calibration_after_a_killed_one_puts_back_and_clears_away() {
+    let test = "the_calibration_after_a_killed_one_puts_back_and_clears_away";
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "needs root to change settings");
+    }
+    let _machine = lock_machine();
+    let [folder, results] = [folder(), folder()];
+    let at = fs::canonicalize(folder.path()).unwrap();
+    let before = (settings(), limits());
+    let mut killed = start_calibration(&at, results.path());
+    wait(&mut || settings() != before.0 || killed.try_wait().unwrap().is_some());
+    if killed.try_wait().unwrap().is_some() {
+        return skip(test, "idle states cannot be switched off here");
+    }
+    kill(killed);
+    assert_ne!(settings(), before.0);
+    let left = names_in(&at);
+    let [left] = &left[..] else {
+        unreachable!("one folder: {left:?}");
+    };
+    assert!(at.join(left).join("fio.tmp").is_file(), "{left}");
+
+    let mut next = start_calibration(&at, results.path());
+    wait(&mut || {
+        let names = names_in(&at);
+        let is_new = |name: &String| name != left && at.join(name).join("fio.tmp").is_file();
+        !names.contains(left) && names.iter().any(is_new)
+    });
+    // The drive comes first: no idle state is switched off again so early.
+    assert_eq!(settings(), before.0);
+    let pid = rustix::process::Pid::from_child(&next);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    next.wait().unwrap();
+    assert_eq!((settings(), limits()), before);
+    assert_eq!(names_in(&at), [""; 0]);
 }
 
 #[test]
