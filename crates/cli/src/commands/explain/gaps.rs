@@ -61,11 +61,8 @@ const FIRST_WITH_QUEUEING: u32 = 2;
 
 /// Says which parts cannot be known.
 pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
-    if metadata.schema < FIRST_WITH_QUEUEING {
-        note!(
-            "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
-            metadata.schema
-        );
+    if let Some(text) = describe_older_schema(metadata) {
+        note!("{text}");
     }
     if metadata.idle_driver.as_deref() == Some("haltpoll") {
         note_virtual_machine();
@@ -126,8 +123,42 @@ pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
     }
 }
 
+/// What a recording lacks because an older wakepath made it; `None` for recordings of this schema.
+fn describe_older_schema(metadata: &Metadata) -> Option<String> {
+    (metadata.schema < FIRST_WITH_QUEUEING).then(|| {
+        format!(
+            "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
+            metadata.schema
+        )
+    })
+}
+
 pub(super) fn note_virtual_machine() {
     note!(
         "a virtual machine: its C1 is a halt that the host answers, so that an exit from C1 has the host's part, too"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_of_the_first_schema_are_named_with_what_they_lack() {
+        let describe = |schema| {
+            describe_older_schema(&Metadata {
+                schema,
+                ..Metadata::default()
+            })
+        };
+        let text = describe(1).unwrap_or_default();
+        let start = format!("a recording of an older schema (1 of {SCHEMA}): ");
+        assert_eq!(
+            text.strip_prefix(&start),
+            Some("it has no queueing, interrupts and steps of tasks")
+        );
+        for complete in FIRST_WITH_QUEUEING..=SCHEMA {
+            assert_eq!(describe(complete), None);
+        }
+    }
 }
