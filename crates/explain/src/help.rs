@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
-use crate::requests::{MetState, Notification, TracedRequest};
+use crate::requests::{MetState, Notification, TaskWake, TracedRequest};
 use crate::split::Split;
 
 /// How long a lease of PSD lasts by default.
@@ -178,10 +178,14 @@ impl Burst {
 
 /// The idle exit of the task's CPU, if another CPU completed the request.
 fn task_exit_if_completed_elsewhere(request: &TracedRequest) -> u64 {
-    let wake = request
+    find_wake_from_other_cpu(request).map_or(0, |wake| wake.exit)
+}
+
+/// The wake-up of a task by another CPU than its own.
+pub(crate) fn find_wake_from_other_cpu(request: &TracedRequest) -> Option<TaskWake> {
+    request
         .wake
-        .filter(|wake| matches!(wake.notification, Notification::Ipi | Notification::Store));
-    wake.map_or(0, |wake| wake.exit)
+        .filter(|wake| matches!(wake.notification, Notification::Ipi | Notification::Store))
 }
 
 /// Upper limit for the interrupted CPU's time lost below the highest frequency; 0 for an unknown frequency.

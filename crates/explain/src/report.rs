@@ -10,6 +10,7 @@ use crate::estimate::{Disagreement, ExitEstimate};
 use crate::exits_met::ExitsMet;
 use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
+use crate::placement::TaskPlacement;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::replayed::ReplayedHelp;
@@ -161,6 +162,8 @@ pub struct RequestKind {
     pub polling: Vec<u8>,
     /// Changes to the machine that would save time for this kind.
     pub help: Vec<Help>,
+    /// CPUs of requests whose tasks were woken by another CPU.
+    pub placement: TaskPlacement,
     /// Mean time from issue to the interrupted CPU's first sign of life in ns, without charged exits and exits begun by something
     /// else: the drive, and the exit of the reference state unless that is measured. Without a reference: the drive, where CPUs ran
     /// or spun; `None` elsewhere.
@@ -549,6 +552,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns,
         slowest: SlowestRequests::from_requests(group, p99_ns),
         help: find_helpful_remedies(group, &split, parts.latency_ns, metadata),
+        placement: TaskPlacement::from_requests(group),
         rest_ns: drive_is_known.then_some(rest),
         measured: BTreeMap::new(),
         reference_exit: None,

@@ -61,6 +61,8 @@ pub enum Notification {
 pub struct TaskWake {
     /// Thread number of the task, where known.
     pub task: Option<u32>,
+    /// The CPU that the task ran on, where known.
+    pub cpu: Option<u32>,
     /// From the drive's completion to the start of the first wake-up, with the flush of the block layer behind a write, if any.
     pub hand_over: u64,
     /// Number of threads that passed the request on before this task's wake-up.

@@ -157,6 +157,7 @@ impl WakeUps {
         });
         *wake = TaskWake {
             task: Some(task),
+            cpu: None,
             hops: wake.hops + 1,
             through: wake.through + waited + ran,
             exit: 0,
@@ -195,6 +196,7 @@ impl WakeUps {
         let notified = cpu.notified.filter(|sender| {
             sender.cpu == waking.waker && (waking.time..=time).contains(&sender.sent)
         });
+        wake.cpu = Some(on);
         wake.exit = exit;
         wake.run_queue = time.checked_sub(waking.time.saturating_add(exit));
         wake.notification = match notified {
@@ -226,6 +228,7 @@ pub(crate) fn start_way_to_task(
         let hand_over = time.saturating_sub(request.completed);
         request.wake = Some(TaskWake {
             task,
+            cpu: None,
             hand_over,
             hops: 0,
             through: 0,

@@ -9,8 +9,8 @@
 
 use wakepath_explain::{
     Collected, Coverage, Help, LEASE_NS, MetState, NeighbourState, Notification, Remedy,
-    RemoteCompletion, ReplayExits, RequestKind, TaskWake, TracedRequest, explain_request_kinds,
-    most_that_exits_cost_ns,
+    RemoteCompletion, ReplayExits, RequestKind, TaskPlacement, TaskWake, TracedRequest,
+    explain_request_kinds, most_that_exits_cost_ns,
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{CpuIdleStates, FrequencyDomain, Metadata};
@@ -181,6 +181,7 @@ fn exits_of_tasks_elsewhere_can_be_saved_by_placement() {
     let woken = |notification| {
         let wake = TaskWake {
             task: Some(7),
+            cpu: Some(3),
             hand_over: 500,
             hops: 0,
             through: 0,
@@ -193,6 +194,49 @@ fn exits_of_tasks_elsewhere_can_be_saved_by_placement() {
     };
     assert_eq!(woken(Notification::Ipi).unwrap().high_ns, 20_000.0);
     assert_eq!(woken(Notification::SameCpu), None);
+}
+
+/// Placement of reads that CPU 0 completes, or hands on. Tasks run on CPUs 3 and 5, and rarely on CPU 9.
+fn explain_placement(
+    notification: Notification,
+    remote: Option<RemoteCompletion>,
+) -> TaskPlacement {
+    let (kind, _) = explain_reads(|number, request| {
+        request.remote = remote;
+        request.wake = Some(TaskWake {
+            task: Some(7),
+            cpu: Some(match number % 100 {
+                0 => 9,
+                1..50 => 5,
+                _ => 3,
+            }),
+            hand_over: 500,
+            hops: 0,
+            through: 0,
+            exit: 20_000,
+            run_queue: Some(1_000),
+            notification,
+        });
+    });
+    kind.placement
+}
+
+#[test]
+fn cpus_of_completions_and_of_tasks_elsewhere_are_told() {
+    let placement = explain_placement(Notification::Store, None);
+    assert_eq!(placement.completing_cpus, [0]);
+    assert_eq!(placement.task_cpus, [3, 5]);
+    let same = explain_placement(Notification::SameCpu, None);
+    assert_eq!(same, TaskPlacement::default());
+    // The CPU that completes for an interrupted one is not known.
+    let handed_on = RemoteCompletion {
+        exit: 0,
+        handling: 0,
+        notification: Notification::Ipi,
+    };
+    let placement = explain_placement(Notification::Ipi, Some(handed_on));
+    assert!(placement.completing_cpus.is_empty(), "{placement:?}");
+    assert_eq!(placement.task_cpus, [3, 5]);
 }
 
 #[test]
@@ -210,6 +254,7 @@ fn run_queues_of_busy_cpus_are_said() {
     let waited = |run_queue| {
         let wake = TaskWake {
             task: Some(7),
+            cpu: Some(3),
             hand_over: 500,
             hops: 0,
             through: 0,

@@ -208,7 +208,8 @@ fn three_cpus_have_a_part_each() {
         assert_eq!(remote.notification, notification);
         assert_eq!(request.met, MetState::State(2));
         assert_eq!(wait(&request), [6_000, 500, 50_000, 1_500]);
-        assert_eq!(request.wake.unwrap().notification, notification);
+        let wake = request.wake.unwrap();
+        assert_eq!((wake.notification, wake.cpu), (notification, Some(0)));
         assert_eq!(request.task_wait_ns(), Some(174_000));
     }
 }

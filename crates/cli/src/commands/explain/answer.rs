@@ -622,7 +622,7 @@ mod tests {
         explain_requests,
     };
     use wakepath_hardware::IdleState;
-    use wakepath_trace::recording::{CpuIdleStates, DataQuality, Metadata, Recorded};
+    use wakepath_trace::recording::{BlockDevice, CpuIdleStates, DataQuality, Metadata, Recorded};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -657,6 +657,7 @@ mod tests {
             package: NeighbourState::None,
             wake: Some(TaskWake {
                 task: None,
+                cpu: None,
                 hand_over: 1_000,
                 hops: 0,
                 through: 0,
@@ -792,6 +793,51 @@ mod tests {
             text.contains("at most 1119.0 us of the wait by fewer other tasks"),
             "{text}"
         );
+    }
+
+    /// What would help reads that CPU 1 completes, for tasks on two other CPUs.
+    fn help_for_tasks_elsewhere(device: &str, task_cpus: [u32; 2]) -> String {
+        let requests = task_cpus.map(|cpu| {
+            let wake = read(false).wake.map(|wake| TaskWake {
+                cpu: Some(cpu),
+                exit: 20_000,
+                notification: Notification::Ipi,
+                ..wake
+            });
+            TracedRequest {
+                cpu: 1,
+                wake,
+                ..read(false)
+            }
+        });
+        let collected = Collected {
+            requests: requests.to_vec(),
+            ..Collected::default()
+        };
+        let metadata = Metadata {
+            devices: vec![BlockDevice {
+                device: 259 << 20,
+                name: device.to_owned(),
+                model: None,
+            }],
+            ..Metadata::default()
+        };
+        let explanation = explain_requests(&collected, &metadata);
+        help::help_sentences(&explanation.kinds[0], &explanation).join(" ")
+    }
+
+    #[test]
+    fn commands_that_move_tasks_and_interrupts_name_the_cpus() {
+        let text = help_for_tasks_elsewhere("sda", [2, 3]);
+        let commands = "`taskset --cpu-list 1` before the load's command, or `wakepath apply 'irq-affinity[cpus=2-3]' --for 10m` where";
+        assert!(text.contains(commands), "{text}");
+        let managed = help_for_tasks_elsewhere("nvme0n1", [2, 3]);
+        let ending = "complete: `taskset --cpu-list 1` before the load's command.";
+        assert!(managed.ends_with(ending), "{managed}");
+        // Where tasks run on the same CPU, no list of CPUs moves anything.
+        let same = help_for_tasks_elsewhere("sda", [1, 1]);
+        let ending = "complete: `taskset` with a CPU in the table of interrupts.";
+        assert!(same.ends_with(ending), "{same}");
     }
 
     #[test]

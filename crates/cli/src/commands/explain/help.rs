@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use wakepath_explain::{
     Explanation, Help, REPLAY_BLOCKS, Remedy, ReplayExits, ReplayedBlock, ReplayedHelp,
-    ReplayedSaving, RequestKind, most_that_exits_cost_ns,
+    ReplayedSaving, RequestKind, TaskPlacement, most_that_exits_cost_ns,
 };
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::{Report, TimeBlockPolicy};
@@ -13,6 +13,7 @@ use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
 use wakepath_study::run::replay::Replay;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::Nanoseconds;
+use wakepath_units::cpus::format_cpu_list;
 
 use super::wording::{format_us, name_of_kind};
 use crate::messages::note;
@@ -98,10 +99,7 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
         Remedy::CompleteWhereInterrupted => format!(
             "{gain} by completion on the interrupted CPU: `wakepath apply 'rq-affinity[value=0]' --for 10m`."
         ),
-        Remedy::TasksWhereCompleted => format!(
-            "{gain} of the wait by tasks on the CPUs that complete: `taskset` with the CPUs in the table of interrupts, or \
-             `wakepath apply 'irq-affinity[cpus=...]'` where it can be moved."
-        ),
+        Remedy::TasksWhereCompleted => placement_sentence(&gain, kind),
         Remedy::HighestFrequency => {
             format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
         }
@@ -110,6 +108,44 @@ fn help_sentence(kind: &RequestKind, help: Help) -> String {
              cpuset.cpus). `top` names them."
         ),
     }
+}
+
+/// A sentence on the gain if tasks run where their requests complete. Commands name CPUs where these are known and would
+/// change something.
+fn placement_sentence(gain: &str, kind: &RequestKind) -> String {
+    let TaskPlacement {
+        completing_cpus,
+        task_cpus,
+    } = &kind.placement;
+    let tasks_moved = if leaves_out_any(completing_cpus, task_cpus) {
+        let cpus = cpu_list_for_shell(completing_cpus);
+        format!("`taskset --cpu-list {cpus}` before the load's command")
+    } else {
+        "`taskset` with a CPU in the table of interrupts".to_owned()
+    };
+    // The kernel manages the interrupts of NVMe queues, and refuses to move them.
+    let is_movable = !kind.device.starts_with("nvme");
+    let interrupt_moved = if is_movable && leaves_out_any(task_cpus, completing_cpus) {
+        let cpus = cpu_list_for_shell(task_cpus);
+        format!(
+            ", or `wakepath apply 'irq-affinity[cpus={cpus}]' --for 10m` where the interrupt can be moved"
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{gain} of the wait by tasks on the CPUs that complete: {tasks_moved}{interrupt_moved}."
+    )
+}
+
+/// Whether a list of CPUs, if there is any, lacks one of the others.
+fn leaves_out_any(cpus: &[u32], others: &[u32]) -> bool {
+    !cpus.is_empty() && others.iter().any(|other| !cpus.contains(other))
+}
+
+/// CPUs as `taskset` and policies take them: `0-3,8`.
+fn cpu_list_for_shell(cpus: &[u32]) -> String {
+    format_cpu_list(cpus).replace(' ', "")
 }
 
 /// A sentence on the gain if no state deeper than the reference is used, with the command: by the state's name, else by
