@@ -3,7 +3,8 @@
 //! Every set of a space is simulated once per seed into a table. Searches look runs up in the table, so many searches cost no
 //! more than a single search. Decisions have seeds of their own, simulated when first asked for. The reference has other
 //! seeds than the searches. Usage: `search_quality FOLDER [SEARCHES [SPACE...]]`, or 100 searches in every space; tables are kept in
-//! the folder, with figures for `bench/search_optuna.py`. After a change of a condition only the reference is made anew.
+//! the folder, with figures for `bench/search_optuna.py`. After a change of a condition only the reference is made anew. Exit
+//! code 1: a goal is missed.
 
 mod evaluator;
 mod problem;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use rand::SeedableRng;
@@ -38,10 +40,17 @@ const SEARCH_STEP: u64 = 7;
 /// A search may simulate this share of the requests of the exhaustive search.
 const BUDGET_SHARE: f64 = 0.0125;
 
+/// Least share of searches that find a good set.
+const LEAST_FOUND: f64 = 0.95;
+
+/// Largest share of random searches that find a good set: in an easier space, finding one shows little. At least [`SEARCHES`] of
+/// these searches count, which cost no simulation.
+const MOST_FOUND_AT_RANDOM: f64 = 0.5;
+
 /// Runs per set of random search.
 const RANDOM_REPEATS: usize = 3;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or(USAGE)?;
     let searches = match arguments.next() {
@@ -69,24 +78,57 @@ fn main() -> Result<(), Box<dyn Error>> {
     let problems = PROBLEMS
         .iter()
         .filter(|problem| wanted.is_empty() || wanted.iter().any(|name| problem.name == name));
+    let mut found_by_space = Vec::new();
     for problem in problems {
-        let mut failed = Ok(());
-        problem.space_with_simulation(|space, simulation| {
-            failed = judge_searches(problem, searches, Path::new(&folder), space, simulation);
-            Ok(())
+        let judged = problem.space_with_simulation(|space, simulation| {
+            let folder = Path::new(&folder);
+            Ok(judge_searches(problem, searches, folder, space, simulation))
         })?;
-        failed?;
+        found_by_space.push((problem.name, judged?));
     }
-    Ok(())
+    let mut all_met = true;
+    for (name, found) in found_by_space {
+        let ShareFound { tune, random } = found;
+        all_met &= print_share(
+            &format!("searches of tune that find a good set, {name}"),
+            tune,
+            &format!("at least {:.0} %", 100.0 * LEAST_FOUND),
+            tune >= LEAST_FOUND,
+        );
+        all_met &= print_share(
+            &format!(
+                "random searches that do, of {}, {name}",
+                searches.max(SEARCHES)
+            ),
+            random,
+            &format!("at most {:.0} %", 100.0 * MOST_FOUND_AT_RANDOM),
+            random <= MOST_FOUND_AT_RANDOM,
+        );
+    }
+    Ok(ExitCode::from(u8::from(!all_met)))
 }
 
+/// Prints a share with its goal. Returns whether the goal is met.
+fn print_share(what: &str, share: f64, goal: &str, is_met: bool) -> bool {
+    let met = if is_met { "met" } else { "NOT MET" };
+    println!("{what:<62} {:>6.1} %   {goal:<22} {met}", 100.0 * share);
+    is_met
+}
+
+/// The shares of searches that found a good set of a space.
+struct ShareFound {
+    tune: f64,
+    random: f64,
+}
+
+/// Prints a row for a space. Returns which share of searches found a good set.
 fn judge_searches(
     problem: &Problem,
     searches: u64,
     folder: &Path,
     space: &Space,
     simulation: &Simulation<'_>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<ShareFound, Box<dyn Error>> {
     if std::env::var_os("SQ_TIME").is_some() {
         eprintln!("{} sets {}", problem.name, space.count_sets());
     }
@@ -125,7 +167,10 @@ fn judge_searches(
     let good: Vec<usize> = (0..table.sets.len())
         .filter(|number| good_kinds.contains(&alike[*number]))
         .collect();
-    let (mut found, mut random, mut spent) = (0, 0, 0);
+    let (mut found, mut spent) = (0, 0);
+    let is_found_at_random: Vec<bool> = (0..searches.max(SEARCHES))
+        .map(|seed| good.contains(&problem.random_answer(&table, seed, budget)))
+        .collect();
     let mut answers: BTreeMap<String, u64> = BTreeMap::new();
     for seed in 0..searches {
         let request = problem.request(seed * SEARCH_STEP, budget);
@@ -135,8 +180,9 @@ fn judge_searches(
         let number = evaluator.numbers.get(set.as_str());
         found += u64::from(number.is_some_and(|number| good.contains(number)));
         *answers.entry(set).or_default() += 1;
-        random += u64::from(good.contains(&problem.random_answer(&table, seed, budget)));
     }
+    let beside_tune = is_found_at_random.iter().take(searches as usize);
+    let random = beside_tune.filter(|is_found| **is_found).count() as u64;
     let TableEvaluator {
         decisions, numbers, ..
     } = evaluator;
@@ -184,7 +230,11 @@ fn judge_searches(
             println!("  good: {} {judged:?}", table.sets[*number]);
         }
     }
-    Ok(())
+    let all_random = is_found_at_random.iter().filter(|is_found| **is_found);
+    Ok(ShareFound {
+        tune: found as f64 / searches.max(1) as f64,
+        random: all_random.count() as f64 / is_found_at_random.len() as f64,
+    })
 }
 
 impl Table {
