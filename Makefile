@@ -15,7 +15,7 @@ setup: ## Install the Debian packages that tests need (as root; otherwise say ho
 setup-build:
 	@scripts/setup-debian.sh build
 
-demo: setup-build ## One fio job under three settings and its report, the published experiments, and a search for the best settings
+demo: setup-build ## One fio job under three settings and its report, published experiments, recorded reads explained, the best settings
 	$(CARGO) build --quiet --profile demo --locked -p wakepath-cli
 	@echo "One fio job, random reads of 4 KiB on a simulated RK3399 board, under three settings (docs/examples/one-job.toml):"
 	@echo
@@ -28,7 +28,12 @@ demo: setup-build ## One fio job under three settings and its report, the publis
 	@echo
 	@target/demo/wakepath reproduce --runs 3 --brief
 	@echo
-	@echo "The best settings for that job, 8 hours a day, if 99 % of the reads take at most 5 % longer (docs/guides/tune.md):"
+	@echo "Where the microseconds of reads went that were recorded in a guest (docs/guides/explain.md):"
+	@echo
+	@target/demo/wakepath explain docs/examples/recorded-guest/reads.parquet --page target/demo-explain.html --force 2>/dev/null | sed -n 1,3p
+	@echo "A page of that is in target/demo-explain.html; of this machine: sudo target/demo/wakepath explain --duration 10s --page mine.html"
+	@echo
+	@echo "The best settings for the job on the board, 8 hours a day, if 99 % of the reads take at most 5 % longer (docs/guides/tune.md):"
 	@echo
 	@target/demo/wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --seconds 100ms \
 		--keep 'p99_us <= +5%' --over idle,cpu-latency,frequency --budget 2500000

@@ -102,12 +102,12 @@ const HEADINGS: [(&str, &str); 4] = [
     ("restore", "setting"),
 ];
 
-/// Puts a `sudo` that only runs its arguments before the real one: the tests are root, or skip themselves.
+/// Puts a `sudo` before the real one: the tests are root, or skip themselves. Programs are found where Debian's `sudo` looks for them.
 fn folder_with_sudo(clone: &Path) -> PathBuf {
     let programs = clone.join("programs");
     fs::create_dir_all(&programs).unwrap();
     let sudo = programs.join("sudo");
-    fs::write(&sudo, "#!/bin/sh\nexec \"$@\"\n").unwrap();
+    fs::write(&sudo, "#!/bin/sh\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin exec \"$@\"\n").unwrap();
     fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
     programs
 }
@@ -122,7 +122,8 @@ fn what_the_tutorial_says_of_this_machine_has_the_shape_of_what_it_prints() {
         let line = format!("PATH={}:$PATH; {command}", programs.display());
         shell_in(clone.path(), &line)
     };
-    let trial = run("sudo wakepath apply 'cpu-latency[limit=20us,cpus=all]' --for 1ms");
+    let trial =
+        run("sudo env \"PATH=$PATH\" wakepath apply 'cpu-latency[limit=20us,cpus=all]' --for 1ms");
     if !trial.status.success() {
         let reason = String::from_utf8_lossy(&trial.stderr).into_owned();
         return skip(NAME, &format!("no settings to change here: {reason}"));
