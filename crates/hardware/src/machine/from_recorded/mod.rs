@@ -19,7 +19,7 @@ use self::powers::{
 pub use self::record::Captured;
 use self::record::{RecordAndLender, SystemKind, missing_record_error, require_recorded_idle};
 use super::builtin::load_builtin_machine;
-use super::{Background, Cluster, Figure, Machine, MachineError, Rcu, Runs};
+use super::{Background, Cluster, Figure, Machine, MachineError, Origin, Rcu, Runs};
 use crate::nearest::Lender;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
@@ -73,6 +73,10 @@ impl Machine {
         use_package_power_of_family(&mut machine, &record, captured.sockets.max(1));
         machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
         machine.rcu = Some(Rcu::assumed_work());
+        machine.scheduler.timer_slack_us = Figure {
+            value: 50.0,
+            origin: Origin::Source("Linux init/init_task.c: what threads begin with".to_owned()),
+        };
         machine.background = usual_work_and_timers_of_programs(&template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
