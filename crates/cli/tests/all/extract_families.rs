@@ -234,7 +234,7 @@ impl FamilyFiles {
     fn measure_at(&self, place: &[&str]) -> [Figures; 2] {
         // A request in a hundred finds this drive asleep: of a longer run, the 99th percentile lies between two kinds of requests.
         let seconds = match self.seconds {
-            ["--seconds", _] if place.contains(&"--drive") => &["--seconds", "1s"],
+            ["--seconds", _] if place.contains(&"--drive") => &["--seconds", "2s"],
             other => other,
         };
         [&self.workload, &self.path("tasks.toml")].map(|workload| {
