@@ -10,6 +10,7 @@ use wakepath_results::RunRecord;
 use wakepath_units::median;
 
 use crate::figures::{highest_khz, work_in_kilocycles};
+use crate::job_list::{DEEP, FEW};
 use crate::prediction::find_metric;
 
 /// From this share on, a job's CPU counts as always busy: fio's own account leaves some work out.
@@ -50,6 +51,8 @@ pub(crate) struct FittingRuns {
     pub(crate) synchronous: Vec<FittingRun>,
     /// libaio at depth 1.
     pub(crate) asynchronous: Vec<FittingRun>,
+    /// libaio with few requests in flight.
+    pub(crate) few: Vec<FittingRun>,
     /// libaio with so many requests in flight that a CPU may be busy all the time.
     pub(crate) deep: Vec<FittingRun>,
 }
@@ -73,7 +76,10 @@ pub(crate) struct DeepTimes {
     /// CPU time of each request in us.
     pub(crate) cpu_us: f64,
     pub(crate) busy_share: f64,
-    pub(crate) switches_per_request: f64,
+    /// How often the job sleeps for each round of its requests.
+    pub(crate) sleeps_per_round: f64,
+    /// The same of the job with few requests in flight.
+    pub(crate) sleeps_per_round_of_few: f64,
 }
 
 impl DeepTimes {
@@ -91,8 +97,9 @@ impl FittingRuns {
             mean_us: median(deep.clone().map(|run| run.mean_us))?,
             alone_us: median(self.asynchronous.iter().map(|run| run.mean_us))?,
             cpu_us: median(deep.clone().map(|run| run.busy_share * run.apart_us))?,
-            busy_share: median(deep.clone().map(|run| run.busy_share))?,
-            switches_per_request: median(deep.map(|run| run.switches_per_request))?,
+            busy_share: median(deep.map(|run| run.busy_share))?,
+            sleeps_per_round: DEEP as f64 * median_switches(&self.deep)?,
+            sleeps_per_round_of_few: FEW as f64 * median_switches(&self.few)?,
         })
     }
 
@@ -112,6 +119,11 @@ impl FittingRuns {
             busy: keeps_busy.then_some(apart),
         })
     }
+}
+
+/// Median of how often a job slept for each request.
+fn median_switches(runs: &[FittingRun]) -> Option<f64> {
+    median(runs.iter().map(|run| run.switches_per_request))
 }
 
 /// Fits the work of the program between two requests, and that of an asynchronous engine.
@@ -198,6 +210,7 @@ mod tests {
             // The second turn met a pause of the machine.
             synchronous: vec![rested(80.0, 81.0), rested(95.0, 97.5), rested(80.0, 81.0)],
             asynchronous: vec![rested(82.0, 84.0), rested(82.0, 84.0), rested(82.0, 84.0)],
+            few: vec![rested(82.0, 30.0)],
             deep: vec![
                 FittingRun {
                     mean_us: 32.0 * deep_us,

@@ -13,7 +13,8 @@ use crate::engine_fit::{DeepTimes, FittingRuns, completes_on_the_submitting_cpu}
 use crate::figures::highest_khz;
 use crate::job_list::DEEP;
 
-/// How often a task sleeps for each round of its requests, if it waits for all of them.
+/// How often a task sleeps for each round of its requests, if it waits for all of them: few and many. With many, requests that end
+/// one by one keep a CPU as busy; with few, they wake the task for nearly each.
 const SLEEPS_PER_ROUND: RangeInclusive<f64> = 0.5..=2.0;
 /// Least share of a request's time alone that the drive takes of each further one.
 const LEAST_SHARE: f64 = 0.05;
@@ -39,7 +40,9 @@ pub(crate) fn fit_host_queue(machine: &mut Machine, runs: &FittingRuns) -> Resul
     let comparable =
         is_fitted && completes_on_the_submitting_cpu(machine) && machine.emulator.is_none();
     let round = runs.deep_times().filter(|deep| {
-        SLEEPS_PER_ROUND.contains(&(deep.switches_per_request * DEEP as f64))
+        [deep.sleeps_per_round, deep.sleeps_per_round_of_few]
+            .iter()
+            .all(|sleeps| SLEEPS_PER_ROUND.contains(sleeps))
             && !deep.keeps_cpu_busy()
     });
     let Some(deep) = round.filter(|_| comparable) else {
@@ -171,6 +174,7 @@ mod tests {
     use super::*;
     use crate::engine_fit::FittingRun;
     use crate::figures::work_in_kilocycles;
+    use crate::job_list::FEW;
 
     /// A guest where a request takes 22 us of work and 21 us of the drive.
     fn guest() -> Machine {
@@ -203,23 +207,30 @@ mod tests {
         machine
     }
 
-    /// Jobs at depth 1 and 32, as fio told them in a guest with one thread for its drive.
-    fn runs(switches_per_request: f64) -> FittingRuns {
+    /// Jobs as fio told them in a guest with one thread for its drive, with so many sleeps for each round of few and many requests.
+    fn runs([few, many]: [f64; 2]) -> FittingRuns {
         let alone = FittingRun {
             mean_us: 43.0,
             apart_us: 43.5,
             busy_share: 0.5,
             switches_per_request: 1.0,
         };
+        let some = FittingRun {
+            mean_us: 77.0,
+            apart_us: 19.4,
+            busy_share: 0.5,
+            switches_per_request: few / FEW as f64,
+        };
         let deep = FittingRun {
             mean_us: 377.0,
             apart_us: 11.8,
             busy_share: 0.5,
-            switches_per_request,
+            switches_per_request: many / DEEP as f64,
         };
         FittingRuns {
             synchronous: vec![alone],
             asynchronous: vec![alone],
+            few: vec![some],
             deep: vec![deep],
         }
     }
@@ -227,7 +238,7 @@ mod tests {
     #[test]
     fn a_host_that_serves_all_before_it_interrupts_is_fitted() {
         let mut machine = guest();
-        fit_host_queue(&mut machine, &runs(1.0 / 32.0)).unwrap();
+        fit_host_queue(&mut machine, &runs([1.0, 1.0])).unwrap();
         let (path, drive) = (&machine.io_path, &machine.drive);
         assert!((path.completion.when_empty.value - 1.0).abs() < 1e-9);
         assert!((drive.parallel_units.value - 1.0).abs() < 1e-9);
@@ -261,7 +272,7 @@ mod tests {
     fn a_wide_spread_makes_a_valid_machine() {
         let mut machine = guest();
         machine.drive.spread.value = 8.0;
-        fit_host_queue(&mut machine, &runs(1.0 / 32.0)).unwrap();
+        fit_host_queue(&mut machine, &runs([1.0, 1.0])).unwrap();
         assert!(machine.drive.spread.value > 8.0);
         machine.check().unwrap();
     }
@@ -270,11 +281,13 @@ mod tests {
     fn requests_that_end_one_by_one_leave_the_machine_alone() {
         let before = guest().to_toml().unwrap();
         for others in [
-            runs(0.5),
-            runs(0.0),
+            runs([4.0, 16.0]),
+            runs([0.0, 0.0]),
+            // A CPU that is nearly always busy sleeps seldom with many in flight.
+            runs([3.6, 1.0]),
             FittingRuns {
                 deep: Vec::new(),
-                ..runs(0.03)
+                ..runs([1.0, 1.0])
             },
         ] {
             let mut machine = guest();
@@ -284,7 +297,7 @@ mod tests {
         // Work that was not fitted tells nothing of what requests behind others save.
         let mut assumed = guest();
         assumed.io_path.kcycles_per_io.origin = Origin::Assumed("a guess".to_owned());
-        fit_host_queue(&mut assumed, &runs(1.0 / 32.0)).unwrap();
+        fit_host_queue(&mut assumed, &runs([1.0, 1.0])).unwrap();
         assert!(!assumed.io_path.completion.when_empty.is_given());
     }
 }

@@ -24,13 +24,15 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
 pub(crate) const START_DELAY_SECONDS: f64 = 1.0;
 /// How long a fitting job does not count: a drive that rests wakes meanwhile.
 pub(crate) const FITTING_RAMP_SECONDS: f64 = 0.2;
-/// Requests in flight of the last fitting job.
+/// Requests in flight of the last two fitting jobs.
+pub(crate) const FEW: usize = 4;
 pub(crate) const DEEP: usize = 32;
-/// Names and options for fitting: a synchronous engine, an asynchronous one, and the latter with more in flight than a CPU can serve.
-/// No job of [`JOBS`] has that depth.
-pub(crate) const FITTING_JOBS: [(&str, &str); 3] = [
+/// Names and options for fitting: a synchronous engine, an asynchronous one, and the latter with few in flight, and with more than a
+/// CPU can serve. No job of [`JOBS`] has these depths.
+pub(crate) const FITTING_JOBS: [(&str, &str); 4] = [
     ("fitting: psync", "ioengine=psync"),
     ("fitting: libaio", "ioengine=libaio\niodepth=1"),
+    ("fitting: libaio, 4 in flight", "ioengine=libaio\niodepth=4"),
     (
         "fitting: libaio, 32 in flight",
         "ioengine=libaio\niodepth=32",

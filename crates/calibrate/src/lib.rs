@@ -319,10 +319,11 @@ impl Calibration<'_> {
                 .ok_or("fio told no latency")
         });
         match &figures.collect::<Result<Vec<_>, _>>()?[..] {
-            [synchronous, asynchronous, deep] => {
+            [synchronous, asynchronous, few, deep] => {
                 let runs = FittingRuns {
                     synchronous: synchronous.clone(),
                     asynchronous: asynchronous.clone(),
+                    few: few.clone(),
                     deep: deep.clone(),
                 };
                 fit_engine_work(machine, &runs)?;

@@ -330,7 +330,7 @@ impl CalibrationPlan {
         }
         if self.fits_jobs() {
             lines.push(format!(
-                "runs fio {} for {FITTING_SECONDS} s each with psync, and with libaio with 1 and 32 in flight, to fit the work of fio and of libaio",
+                "runs fio {} for {FITTING_SECONDS} s each with psync, and with libaio with 1, 4 and 32 in flight, to fit the work of fio and of libaio",
                 count_in_words(FITTING_TURNS)
             ));
         }

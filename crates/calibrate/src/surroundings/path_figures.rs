@@ -349,6 +349,7 @@ mod tests {
         let runs = FittingRuns {
             synchronous: vec![fitting_run(81.0, 0.2)],
             asynchronous: vec![fitting_run(84.0, 0.2)],
+            few: vec![fitting_run(30.0, 0.4)],
             deep: vec![fitting_run(9.0, 1.0)],
         };
         fit_engine_work(&mut machine, &runs).unwrap();

@@ -539,10 +539,9 @@ fn a_short_calibration_has_figures_and_an_error_and_puts_the_machine_back() {
         &machine.drive.read_service_us,
         &machine.drive.write_service_us,
     ] {
-        assert!(
-            matches!(figure.origin, Origin::Measured(_)) && figure.value > 0.0,
-            "{figure:?}\n{notes}"
-        );
+        // Fitted where a virtual machine's host serves the queue.
+        let is_found = matches!(figure.origin, Origin::Measured(_) | Origin::Fitted(_));
+        assert!(is_found && figure.value > 0.0, "{figure:?}\n{notes}");
     }
     let jobs = calibration["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), JOBS * SETS, "{notes}");

@@ -88,7 +88,7 @@ pub(crate) const ROUNDS: usize = 10;
 /// Time of a step in a round.
 const STEP_TIME: Duration = Duration::from_millis(700);
 /// Shortest time of a step in a round.
-const SHORTEST_STEP: Duration = Duration::from_millis(20);
+const SHORTEST_STEP: Duration = Duration::from_millis(10);
 /// The shortest pause: entering a state takes time.
 const SHORTEST_GAP: Nanoseconds = Nanoseconds::from_micros(30);
 /// The shortest pause before a wake-up that may come within the entry.

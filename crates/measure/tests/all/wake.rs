@@ -829,7 +829,7 @@ fn machines_without_what_it_takes_are_refused() {
     let error = plan(true).unwrap_err().to_string();
     assert!(error.contains("neither menu nor teo"), "{error}");
     // Without root nothing has to be forced.
-    assert_eq!(plan(false).unwrap().steps(), 3);
+    assert_eq!(plan(false).unwrap().steps(), 10);
     fs::write(machine.path().join("sys/devices/system/cpu/online"), "0\n").unwrap();
     let error = plan(false).unwrap_err().to_string();
     assert!(error.contains("two CPUs"), "{error}");
