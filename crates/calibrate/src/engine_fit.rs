@@ -9,7 +9,7 @@ use wakepath_hardware::machine::{Figure, IoPath, Origin};
 use wakepath_results::RunRecord;
 use wakepath_units::median;
 
-use crate::figures::{highest_khz, work_in_kilocycles};
+use crate::figures::{highest_khz, time_of_work_us, work_in_kilocycles};
 use crate::job_list::{DEEP, FEW};
 use crate::prediction::find_metric;
 
@@ -152,7 +152,7 @@ pub(crate) fn fit_engine_work(machine: &mut Machine, runs: &FittingRuns) -> Resu
     if let (Some(busy_us), true, Some(_)) =
         (times.busy, own_interrupts, path.kcycles_per_io.fitted_to())
     {
-        let request_us = path.kcycles_per_io.value * 1e6 / f64::from(khz);
+        let request_us = time_of_work_us(path.kcycles_per_io.value, khz);
         let asleep_us = request_us + times.program + times.asynchronous;
         if busy_us > asleep_us {
             path.asynchronous_kcycles = work(
@@ -246,7 +246,7 @@ mod tests {
 
     /// Work in us at the highest clock.
     fn microseconds(machine: &Machine, work: &Figure) -> f64 {
-        work.value * 1e6 / f64::from(highest_khz(machine).unwrap())
+        time_of_work_us(work.value, highest_khz(machine).unwrap())
     }
 
     #[test]

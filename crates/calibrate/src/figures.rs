@@ -165,6 +165,11 @@ pub(crate) fn work_in_kilocycles(us: f64, khz: u32) -> f64 {
     (cycles / 10.0).round() / 100.0
 }
 
+/// Time in us of work in thousands of cycles at a clock.
+pub(crate) fn time_of_work_us(kcycles: f64, khz: u32) -> f64 {
+    kcycles * 1e6 / f64::from(khz)
+}
+
 /// CPU work per request: what a program waits at depth 1 beyond the drive's service time, at the highest clock. The error says
 /// why the work is not known.
 fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figure, String> {

@@ -10,7 +10,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, DriveRest, Figure, IoPath, Origin};
 
 use crate::engine_fit::{DeepTimes, FittingRuns, completes_on_the_submitting_cpu};
-use crate::figures::highest_khz;
+use crate::figures::{highest_khz, time_of_work_us};
 use crate::job_list::DEEP;
 
 /// How often a task sleeps for each round of its requests, if it waits for all of them: few and many. With many, requests that end
@@ -70,15 +70,14 @@ impl FurtherRequests {
     /// Fio's account has the work of submission and resumption, and not that of an interrupt which meets a sleeping CPU.
     /// Interrupts are assumed to save as large a share as submissions do.
     fn estimate(path: &IoPath, deep: DeepTimes, khz: u32) -> Self {
-        let request_us = time_in_microseconds(path.kcycles_per_io.value, khz);
+        let request_us = time_of_work_us(path.kcycles_per_io.value, khz);
         let engine_kcycles = path.program_kcycles.value + path.asynchronous_kcycles.value;
         let [submission, interrupt, resume] = [
             path.submission_share.value,
             path.interrupt_share.value,
             path.resume_share.value,
         ];
-        let alone_us =
-            request_us * (submission + resume) + time_in_microseconds(engine_kcycles, khz);
+        let alone_us = request_us * (submission + resume) + time_of_work_us(engine_kcycles, khz);
         let saved = ((alone_us - deep.cpu_us) / request_us).clamp(0.0, submission + resume);
         let switch = saved.min(resume);
         let doorbell = saved - switch;
@@ -163,10 +162,6 @@ impl FoundQueue {
     fn share(&self, value: f64) -> Figure {
         self.figure((value * 1e3).floor() / 1e3)
     }
-}
-
-fn time_in_microseconds(kcycles: f64, khz: u32) -> f64 {
-    kcycles * 1e6 / f64::from(khz)
 }
 
 #[cfg(test)]

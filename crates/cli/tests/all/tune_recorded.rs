@@ -96,15 +96,18 @@ fn a_replay_of_a_simulated_recording_has_the_drives_power() {
     assert!((power / expected - 1.0).abs() < 0.02, "{power} {expected}");
 }
 
+/// Searches the tables of a drive for a recorded load of ten hours a day.
+fn tune_tables(recording: &Path, more: &[&str]) -> Assert {
+    let load = format!("{}=10h", recording.to_str().unwrap());
+    let arguments = ["tune", "--drive", "sn530", &load, "--over", "apst"];
+    wakepath(&[&arguments[..], more].concat())
+}
+
 #[test]
 fn tune_finds_the_table_that_keeps_the_wake_up_short() {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path());
-    let load = format!("{}=10h", path.to_str().unwrap());
-    let tune = |more: &[&str]| {
-        let arguments = ["tune", "--drive", "sn530", &load, "--over", "apst"];
-        wakepath(&[&arguments[..], more].concat())
-    };
+    let tune = |more: &[&str]| tune_tables(&path, more);
     let answer = json(&tune(&["--format", "json"]).success());
     assert_eq!(answer["origin"], "recording");
     assert_eq!(answer["objective"], "drive_mw");
@@ -143,11 +146,7 @@ fn tune_finds_the_table_that_keeps_the_wake_up_short() {
 fn a_budget_counts_what_is_replayed_of_a_recording() {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path());
-    let load = format!("{}=10h", path.to_str().unwrap());
-    let tune = |more: &[&str]| {
-        let arguments = ["tune", "--drive", "sn530", &load, "--over", "apst"];
-        wakepath(&[&arguments[..], more].concat())
-    };
+    let tune = |more: &[&str]| tune_tables(&path, more);
     let every = json(&tune(&["--format", "json"]).success());
     let [sets, simulated] = ["space", "simulated"].map(|name| every[name].as_u64().unwrap());
     assert_eq!(every["tried"].as_u64(), Some(sets));

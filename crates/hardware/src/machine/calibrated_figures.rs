@@ -49,65 +49,11 @@ impl Machine {
         if is_queue_stale || serves_queue && !has_drive {
             return transfer.taken;
         }
-        let (path, earlier) = (&mut self.io_path, &calibrated.io_path);
-        for (name, to, from) in [
-            (
-                "kcycles_per_io",
-                &mut path.kcycles_per_io,
-                &earlier.kcycles_per_io,
-            ),
-            (
-                "program_kcycles",
-                &mut path.program_kcycles,
-                &earlier.program_kcycles,
-            ),
-            (
-                "asynchronous_kcycles",
-                &mut path.asynchronous_kcycles,
-                &earlier.asynchronous_kcycles,
-            ),
-            (
-                "submission_share",
-                &mut path.submission_share,
-                &earlier.submission_share,
-            ),
-            (
-                "deactivation_share",
-                &mut path.deactivation_share,
-                &earlier.deactivation_share,
-            ),
-            (
-                "doorbell_share",
-                &mut path.doorbell_share,
-                &earlier.doorbell_share,
-            ),
-            (
-                "interrupt_share",
-                &mut path.interrupt_share,
-                &earlier.interrupt_share,
-            ),
-            (
-                "reactivation_share",
-                &mut path.reactivation_share,
-                &earlier.reactivation_share,
-            ),
-            (
-                "resume_share",
-                &mut path.resume_share,
-                &earlier.resume_share,
-            ),
-            (
-                "switch_share",
-                &mut path.switch_share,
-                &earlier.switch_share,
-            ),
-            (
-                "completion.when_empty",
-                &mut path.completion.when_empty,
-                &earlier.completion.when_empty,
-            ),
-        ] {
-            transfer.take(format!("io_path.{name}"), to, from);
+        // The calibration's figures are only read; a copy lends them in the same order.
+        let mut earlier = calibrated.io_path.clone();
+        let pairs = self.io_path.calibrated_figures_mut().into_iter();
+        for ((name, own), (_, measured)) in pairs.zip(earlier.calibrated_figures_mut()) {
+            transfer.take(format!("io_path.{name}"), own, measured);
         }
         if has_drive {
             take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
@@ -328,8 +274,10 @@ mod tests {
         for stale in ["io_path.", "drive."] {
             let mut machine = captured();
             let taken = machine.take_calibrated_figures(&calibrated, |key| key.starts_with(stale));
-            let others = |key: &&String| key.starts_with("io_path.") || key.starts_with("drive.");
-            assert_eq!(taken.iter().find(others), None, "{stale}");
+            for group in ["io_path.", "drive."] {
+                let left = taken.iter().find(|key| key.starts_with(group));
+                assert_eq!(left, None, "{stale}");
+            }
             assert!(taken.contains(&"stolen.per_s".to_owned()), "{taken:?}");
         }
         // Declared power states that cannot be read now leave a drive with rests alone.

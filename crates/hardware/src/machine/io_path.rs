@@ -69,6 +69,25 @@ pub struct IoPath {
     pub source: String,
 }
 
+impl IoPath {
+    /// The figures that `wakepath calibrate` finds, by their keys in a machine file.
+    pub(super) fn calibrated_figures_mut(&mut self) -> [(&'static str, &mut Figure); 11] {
+        [
+            ("kcycles_per_io", &mut self.kcycles_per_io),
+            ("program_kcycles", &mut self.program_kcycles),
+            ("asynchronous_kcycles", &mut self.asynchronous_kcycles),
+            ("submission_share", &mut self.submission_share),
+            ("deactivation_share", &mut self.deactivation_share),
+            ("doorbell_share", &mut self.doorbell_share),
+            ("interrupt_share", &mut self.interrupt_share),
+            ("reactivation_share", &mut self.reactivation_share),
+            ("resume_share", &mut self.resume_share),
+            ("switch_share", &mut self.switch_share),
+            ("completion.when_empty", &mut self.completion.when_empty),
+        ]
+    }
+}
+
 /// CPU for the completion interrupt.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -56,8 +56,8 @@ pub(super) fn find_slower_reads_by_cpu(
 fn find_slower_reads(cpu: usize, reads: &[WakeSample], tasks: &[WakeSample]) -> Vec<SlowerReads> {
     let mut changes = Vec::new();
     append_changes(reads, tasks, &mut changes);
-    let ends = changes.iter().skip(1).map(|change| change.after);
-    let ends = ends.chain([Nanoseconds(u64::MAX)]);
+    let later = changes.iter().skip(1).map(|change| change.after);
+    let ends = later.chain([Nanoseconds(u64::MAX)]);
     let first = changes.first().map(|change| change.after);
     let Some((shortest, _)) =
         first.and_then(|end| delay_within([reads, tasks], [Nanoseconds::ZERO, end]))

@@ -282,11 +282,7 @@ impl<O: Observer> Engine<'_, O> {
         id: RequestId,
         Coalescing { threshold, time }: Coalescing,
     ) -> Notice {
-        let request = &self.requests[id];
-        let queue = self
-            .setup
-            .completion
-            .queue_number_across_drives(request.drive, request.issued_on);
+        let queue = self.number_of_request_queue(id);
         let collected = &mut self.requests.collected[queue];
         collected.push(id);
         if collected.len() >= threshold {

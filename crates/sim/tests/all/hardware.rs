@@ -8,6 +8,8 @@ use wakepath_sim::{CpuTime, Run, simulate};
 use wakepath_workloads::Workload;
 use wakepath_workloads::{fio, rtapp};
 
+use crate::server::sum_of_parts;
+
 fn combination(idle: &str, psd: Option<&str>) -> PolicySet {
     PolicySet::from_names([idle, "performance"].into_iter().chain(psd)).unwrap()
 }
@@ -402,13 +404,7 @@ fn with_package(hysteresis: f64, entry: f64, exit: f64) -> Machine {
 fn a_request_that_meets_a_sleeping_package_takes_its_exit_longer() {
     let mean = |hysteresis, entry, exit| {
         let run = run(&with_package(hysteresis, entry, exit), READS, "deepest");
-        let parts: f64 = run
-            .attribution
-            .mean
-            .titled_parts()
-            .iter()
-            .map(|(_, us)| us)
-            .sum();
+        let parts = sum_of_parts(&run);
         assert!(
             (parts - run.latency_us.mean).abs() < 1e-6,
             "{:?}",

@@ -8,6 +8,8 @@ use wakepath_sim::{Run, simulate_observed};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, fio};
 
+use crate::server::sum_of_parts;
+
 /// Four cores of two threads without background work, whose host takes a CPU so often and for so long.
 fn guest(per_s: f64, mean_us: f64) -> Machine {
     let mut machine = quiet_machine();
@@ -154,13 +156,7 @@ fn nothing_is_served_while_the_host_has_the_cpu_and_latency_grows() {
         let mean = run.latency_us.mean;
         assert!(mean > before * 1.02, "{mean} {before}");
         before = mean;
-        let parts: f64 = run
-            .attribution
-            .mean
-            .titled_parts()
-            .iter()
-            .map(|(_, us)| us)
-            .sum();
+        let parts = sum_of_parts(&run);
         assert!((parts - mean).abs() < 1e-6 * mean, "{parts} {mean}");
         let waits = run.attribution.mean.waiting_to_run;
         assert!(waits > quiet.attribution.mean.waiting_to_run, "{waits}");
