@@ -21,9 +21,10 @@ pub(crate) fn running(mark: &str) -> usize {
         .count()
 }
 
-/// Waits for at most 30 s.
+/// Waits until a condition holds, for five minutes at most: on a busy machine, seconds become minutes.
+#[track_caller]
 pub(crate) fn wait(until: &mut dyn FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + Duration::from_secs(300);
     while !until() {
         assert!(Instant::now() < patience, "it takes too long");
         std::thread::sleep(Duration::from_millis(10));
