@@ -3,7 +3,7 @@
 Argument: the folder of `cargo run --example search_quality`, whose tables give each set's figures, and how often `tune`
 and random search found a good one. Each search has the budget of a search of `tune`. Its first trials are the profiles
 and the set in force. A trial costs three runs, as in random search. Optuna gets choices in an order, such as limits, as
-categories, and so learns nothing from the order. Exit code 1: a sampler finds more than `tune`; 3: Optuna is missing.
+numbers, and others as categories. Exit code 1: a sampler finds more than `tune`; 3: Optuna is missing.
 """
 
 import json
@@ -38,6 +38,8 @@ class Space:
     name: str
     # Choices in each dimension, with "no change" as number 0.
     choices: list[int]
+    # Whether a dimension's choices from number 1 on are in order, with "no change" as if it came last.
+    ordered: list[bool]
     # Sets before the combinations of choices.
     profiles: int
     budget: int
@@ -61,6 +63,7 @@ class Space:
         return Space(
             name=path.name.removesuffix(".searches.json"),
             choices=choices,
+            ordered=content["ordered"],
             profiles=len(figures[0]) - combinations,
             budget=content["budget"],
             searches=content["searches"],
@@ -69,6 +72,18 @@ class Space:
             found_at_random=content["found"]["random"],
             figures=figures,
         )
+
+    def suggest(self, trial: Trial, dimension: int) -> int:
+        """The choice of a trial in a dimension."""
+        name, count = str(dimension), self.choices[dimension]
+        if self.ordered[dimension]:
+            return trial.suggest_int(name, 1, count) % count
+        return trial.suggest_categorical(name, range(count))
+
+    def unchanged(self) -> dict[str, int]:
+        """The trial that changes nothing."""
+        pairs = zip(self.choices, self.ordered, strict=True)
+        return {str(index): count if ordered else 0 for index, (count, ordered) in enumerate(pairs)}
 
     def number_of(self, chosen: Sequence[int]) -> int:
         """The number of the set with these choices."""
@@ -101,7 +116,7 @@ def finds_good_set(space: Space, sampler: str, seed: int) -> bool:
         return found
 
     def objective(trial: Trial) -> float:
-        chosen = [trial.suggest_categorical(str(index), range(count)) for index, count in enumerate(space.choices)]
+        chosen = [space.suggest(trial, dimension) for dimension in range(len(space.choices))]
         found = judge(space.number_of(chosen))
         trial.set_constraint("excess", found.excess)
         if spent > space.budget:
@@ -111,7 +126,7 @@ def finds_good_set(space: Space, sampler: str, seed: int) -> bool:
     for profile in range(space.profiles):
         judge(profile)
     study = optuna.create_study(sampler=SAMPLERS[sampler](seed))
-    study.enqueue_trial({str(index): 0 for index in range(len(space.choices))})
+    study.enqueue_trial(space.unchanged())
     # A search that draws the same few sets again and again pays for each, so that it ends.
     study.optimize(objective, n_trials=10_000)
     return best[2] in space.good

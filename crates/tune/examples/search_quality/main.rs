@@ -10,7 +10,7 @@ mod evaluator;
 mod problem;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ use rand::seq::index;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wakepath_tune::{Simulation, Space, TuneError, search_best_policy_set};
+use wakepath_policies::PolicySpec;
+use wakepath_tune::{Dimension, Simulation, Space, TuneError, search_best_policy_set};
 
 use crate::evaluator::{DecisionRun, TableEvaluator};
 use crate::problem::{PROBLEMS, Problem};
@@ -198,15 +199,17 @@ fn judge_searches(
         tune: found,
         random,
     };
-    write_table_for_other_searches(
-        problem,
-        folder,
-        searches,
-        &table,
-        &good,
+    let content = SearchTable {
+        dimensions: &table.dimensions,
+        ordered: space.dimensions.iter().map(has_order).collect(),
         budget,
-        answers_found,
-    )?;
+        searches,
+        good: &good,
+        found: answers_found,
+        figures: list_figures_of_searches(problem, &table),
+    };
+    let path = folder.join(format!("{}.searches.json", problem.name));
+    fs::write(path, serde_json::to_string(&content)?)?;
     println!(
         "{:<16} {:>4}  {:>4}  {:>6.0}  {:>8.1}  {:>11}  {:>13}",
         problem.name,
@@ -303,6 +306,8 @@ struct GoodAnswers {
 #[derive(Serialize)]
 struct SearchTable<'a> {
     dimensions: &'a [usize],
+    /// Whether a dimension's choices are values of one key, in their order; "no change" then is as a value beyond the last.
+    ordered: Vec<bool>,
     budget: u64,
     searches: u64,
     good: &'a [usize],
@@ -311,32 +316,28 @@ struct SearchTable<'a> {
     figures: Vec<Vec<Option<(f64, f64, u64)>>>,
 }
 
-fn write_table_for_other_searches(
-    problem: &Problem,
-    folder: &Path,
-    searches: u64,
-    table: &Table,
-    good: &[usize],
-    budget: u64,
-    found: GoodAnswers,
-) -> Result<(), Box<dyn Error>> {
+/// Whether all choices of a dimension give one key of one policy a value.
+fn has_order(dimension: &Dimension) -> bool {
+    let names: BTreeSet<Option<String>> = dimension.choices.iter().map(find_only_key).collect();
+    dimension.choices.len() > 1 && names.len() == 1 && !names.contains(&None)
+}
+
+/// A policy's name with its only key, `cpu-latency[limit`; `None` with more keys or none.
+fn find_only_key(policy: &PolicySpec) -> Option<String> {
+    let text = policy.to_string();
+    let (name, value) = text.split_once('=')?;
+    (!value.contains('=')).then(|| name.to_owned())
+}
+
+/// For each seed of a search, each set's figures.
+fn list_figures_of_searches(problem: &Problem, table: &Table) -> Vec<Vec<Option<(f64, f64, u64)>>> {
     let seeds = 0..u64::from(SEARCH_SEEDS);
     let figures = seeds.map(|seed| {
         (0..table.sets.len())
             .map(|number| problem.figures_of_search(table, number, seed))
             .collect()
     });
-    let content = SearchTable {
-        dimensions: &table.dimensions,
-        budget,
-        searches,
-        good,
-        found,
-        figures: figures.collect(),
-    };
-    let path = folder.join(format!("{}.searches.json", problem.name));
-    fs::write(path, serde_json::to_string(&content)?)?;
-    Ok(())
+    figures.collect()
 }
 
 /// Reads a file from an earlier call, or makes the content and writes the file.
