@@ -65,13 +65,10 @@ pub fn put_in_place(
         completion.assumed =
             format!("interrupts came to the CPU that submitted, on each of {cpus} CPUs watched");
     }
-    if let Some(wake) = wake {
-        wake.apply_to(machine);
-    }
+    let mut notes = wake.map_or_else(Vec::new, |wake| wake.apply_to(machine));
     let slept = drive.put_sleep_times_into(&mut machine.drive);
     let seen_by_wake_ups = wake.map_or_else(Vec::new, WakeMeasurement::drive_rests);
     machine.drive.set_rests(join_rests(seen_by_wake_ups, slept));
-    let mut notes = Vec::new();
     match fit_request_work(machine, drive) {
         Ok(kcycles) => {
             machine.io_path.kcycles_per_io = kcycles;
@@ -209,6 +206,7 @@ pub(crate) mod tests {
         BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
     };
     use wakepath_measure::summary::{Estimate, LatencySummary};
+    use wakepath_measure::wake::{WakeLatency, WakeSource};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -285,6 +283,73 @@ pub(crate) mod tests {
             parallel_units: None,
             complete: true,
             notes: Vec::new(),
+        }
+    }
+
+    /// Wake-ups from C6 of a CPU that stands for others, with this exit in ns.
+    fn wake_from_c6(cpu: usize, cpus_alike: Vec<usize>, exit_ns: f64) -> WakeLatency {
+        WakeLatency {
+            cpu,
+            cpus_alike,
+            state: Some("C6".to_owned()),
+            declared_exit: None,
+            source: WakeSource::Task,
+            latency: LatencySummary::new(&[exit_ns as u64; 50]),
+            by_gap: Vec::new(),
+            exit: Some(Estimate {
+                ns: exit_ns,
+                low: exit_ns - 500.0,
+                high: exit_ns + 500.0,
+            }),
+            deeper: None,
+            relative_to: Some("POLL".to_owned()),
+            reached: None,
+            missed: 0,
+            rejected: 0,
+            disturbed_by_host: 0,
+            ipis_per_wake_up: None,
+            problem: None,
+        }
+    }
+
+    /// Of 8 threads of performance cores and 8 efficiency cores, CPU 7 and CPU 15 were measured.
+    #[test]
+    fn exits_of_each_kind_of_core_are_put_into_its_cluster() {
+        let mut machine = Machine::find("hybrid-i7-1260p").unwrap();
+        let of_all = machine.idle_state.clone();
+        let drive = measured(140, true);
+        let wake = WakeMeasurement {
+            conditions: drive.conditions.clone(),
+            held_khz: Vec::new(),
+            forced: true,
+            wakes: vec![
+                wake_from_c6(7, (0..8).collect(), 78_000.0),
+                wake_from_c6(15, (8..16).collect(), 156_000.0),
+            ],
+            entries: Vec::new(),
+            slower_reads: Vec::new(),
+            packages: Vec::new(),
+            at_other_clocks: Vec::new(),
+            complete: true,
+            notes: Vec::new(),
+        };
+        put_in_place(&mut machine, &drive, Some(&wake));
+        machine.check().unwrap();
+        let read = Machine::parse(&machine.to_toml().unwrap(), "again").unwrap();
+        for (cluster, exit_us) in read.cluster.iter().zip([78.0, 156.0]) {
+            let states = read.idle_states_on_cluster(cluster);
+            let state = states.iter().find(|state| state.name == "C6").unwrap();
+            assert!((state.true_exit_us.value - exit_us).abs() < 1e-9);
+            let Origin::Measured(measurement) = &state.true_exit_us.origin else {
+                panic!("{state:?}");
+            };
+            assert_eq!(measurement.n, 50);
+            assert_eq!(measurement.interval(), Some((exit_us - 0.5, exit_us + 0.5)));
+            assert_eq!(measurement.date, "2026-11-27");
+            assert_eq!(measurement.kernel, "6.12.48");
+        }
+        for (state, before) in machine.idle_state.iter().zip(of_all) {
+            assert_eq!(state.true_exit_us, before.true_exit_us);
         }
     }
 

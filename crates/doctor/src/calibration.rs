@@ -1,7 +1,7 @@
 //! Figures that `wakepath calibrate` measured on the machine under examination.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, MachineError, MachineIdleState, Origin};
+use wakepath_hardware::machine::{Figure, MachineError, Origin};
 
 /// An earlier calibration of the machine under examination.
 #[derive(Clone, Debug)]
@@ -47,16 +47,23 @@ impl EarlierCalibration {
     }
 }
 
-/// A state's declared exit latency in us in parentheses, with the measured one, where there is one.
-pub(crate) fn describe_exit(name: &str, declared_us: u64, states: &[MachineIdleState]) -> String {
-    let measured = states
-        .iter()
-        .find(|state| state.name == name)
-        .and_then(|state| measured_us(&state.true_exit_us));
-    match measured {
-        None => format!("{name} ({declared_us} us)"),
-        Some(measured) => format!("{name} ({declared_us} us declared, {measured})"),
+/// A state's declared exit latency in us in parentheses, with the measured ones: several where kinds of cores differ.
+pub(crate) fn describe_exit(name: &str, declared_us: u64, machine: &Machine) -> String {
+    let mut measured: Vec<String> = Vec::new();
+    for cluster in &machine.cluster {
+        let states = machine.idle_states_on_cluster(cluster);
+        let state = states.iter().find(|state| state.name == name);
+        if let Some(exit) = state.and_then(|state| measured_us(&state.true_exit_us))
+            && !measured.contains(&exit)
+        {
+            measured.push(exit);
+        }
     }
+    if measured.is_empty() {
+        return format!("{name} ({declared_us} us)");
+    }
+    let all_measured = measured.join(" and ");
+    format!("{name} ({declared_us} us declared, {all_measured})")
 }
 
 /// A measured figure in us with its interval, if known; `None` for a figure of another origin.

@@ -241,7 +241,7 @@ pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
             "enabled above {ceiling} us: {}; governor {governor}",
             deeper
                 .iter()
-                .map(|(us, name)| describe_exit(name, *us, &case.model.machine.idle_state))
+                .map(|(us, name)| describe_exit(name, *us, &case.model.machine))
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
@@ -323,8 +323,7 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
     if share < WRONG_SHARE {
         return None;
     }
-    let exit_us =
-        figure_of_each_modelled_state(case, states.len(), |state| state.true_exit_us.value);
+    let exit_us = mean_exit_us_of_each_modelled_state(&case.model.machine, states.len());
     // The extra time of leaving the state, compared to the next shallower state.
     let lost_us: f64 = (1..states.len())
         .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
@@ -387,8 +386,12 @@ fn choose_set_against_deep_choices(case: &Case<'_>) -> Option<PolicySet> {
 
 /// Whether exit latencies of the machine were measured on it.
 fn has_measured_exits(case: &Case<'_>) -> bool {
-    let mut states = case.model.machine.idle_state.iter();
-    states.any(|state| matches!(state.true_exit_us.origin, Origin::Measured(_)))
+    let machine = &case.model.machine;
+    machine.cluster.iter().any(|cluster| {
+        let states = machine.idle_states_on_cluster(cluster);
+        let mut exits = states.iter().map(|state| &state.true_exit_us.origin);
+        exits.any(|origin| matches!(origin, Origin::Measured(_)))
+    })
 }
 
 /// Finds a governor that often picks too shallow a state.
@@ -439,6 +442,20 @@ fn find_too_shallow_choices(
         Some(set) => finding.fixed_by_set(case, set),
         None => finding,
     })
+}
+
+/// The exit time of each counted state in us: the mean over the simulated machine's CPUs, whose kinds may differ. States that
+/// the machine lacks cost nothing.
+fn mean_exit_us_of_each_modelled_state(machine: &Machine, states: usize) -> Vec<f64> {
+    let mut means = vec![0.0; states];
+    for cluster in &machine.cluster {
+        let share = cluster.cpus as f64 / machine.cpus() as f64;
+        let own = machine.idle_states_on_cluster(cluster);
+        for (mean, state) in means.iter_mut().zip(own.iter()) {
+            *mean += share * state.true_exit_us.value;
+        }
+    }
+    means
 }
 
 /// A figure of the simulated machine for each counted state. States that it lacks cost nothing.

@@ -170,6 +170,55 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
     wakepath(&with).code(1);
 }
 
+#[test]
+fn exits_of_each_kind_of_core_stand_beside_the_declared_ones() {
+    let captured = copy_of_laptop();
+    hybrid(captured.path());
+    let root = captured.path().to_str().unwrap();
+    let system = wakepath_system::System::new(wakepath_system::Root::at_directory(root));
+    let (mut machine, _) =
+        wakepath_system::capture::machine::describe_machine(&system, "laptop").unwrap();
+    assert_eq!(machine.cluster.len(), 2);
+    let deepest = machine.idle_state.last().unwrap().name.clone();
+    for (cluster, exit_us) in machine.cluster.iter_mut().zip([911.0, 1_822.0]) {
+        let measurement = wakepath_hardware::machine::Measurement {
+            n: 400,
+            low: None,
+            high: None,
+            date: "2026-11-27".to_owned(),
+            kernel: "6.12.48".to_owned(),
+            what: "test".to_owned(),
+        };
+        cluster.idle_state.retain(|own| own.name != deepest);
+        let mut own = wakepath_hardware::machine::ClusterIdleState::without_overrides(
+            &deepest,
+            "measure wake",
+        );
+        own.true_exit_us = wakepath_hardware::machine::Figure::measured_here(exit_us, measurement);
+        cluster.idle_state.push(own);
+    }
+    machine.calibrated_on = Some(calibrated_on("6.12.48+deb13-amd64"));
+    let file = captured.path().join("calibrated.toml");
+    fs::write(&file, machine.to_toml().unwrap()).unwrap();
+    let with = [
+        "doctor",
+        "--format",
+        "json",
+        "--root",
+        root,
+        "--machine",
+        file.to_str().unwrap(),
+    ];
+    let report = json(&wakepath(&with).success()).to_string();
+    for said in [
+        "2 figures are measured",
+        &format!("cluster.efficiency.idle_state.{deepest}.true_exit_us"),
+        "911.0 us measured and 1822.0 us measured",
+    ] {
+        assert!(report.contains(said), "{said}: {report}");
+    }
+}
+
 /// A calibration of the captured laptop's two CPUs under a kernel.
 fn calibrated_on(kernel: &str) -> wakepath_hardware::machine::CalibratedOn {
     wakepath_hardware::machine::CalibratedOn {

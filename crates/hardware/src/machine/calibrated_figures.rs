@@ -1,6 +1,8 @@
 //! Measured figures of a calibration in a newer description of the same machine.
 
-use super::{DriveModel, DriveRest, Figure, Machine, Origin, StolenCpuTime};
+use super::{
+    Cluster, ClusterIdleState, DriveModel, DriveRest, Figure, Machine, Origin, StolenCpuTime,
+};
 
 impl Machine {
     /// Takes the measured and fitted figures of an earlier calibration, which describes settings that may have changed since,
@@ -25,23 +27,24 @@ impl Machine {
             taken: Vec::new(),
         };
         for state in &mut self.idle_state {
-            let mut earlier = calibrated.idle_state.iter();
-            if let Some(found) = earlier.find(|found| found.name == state.name) {
-                for (name, to, from) in [
-                    ("true_exit_us", &mut state.true_exit_us, &found.true_exit_us),
-                    (
-                        "deeper_after_us",
-                        &mut state.deeper_after_us,
-                        &found.deeper_after_us,
-                    ),
-                    (
-                        "deeper_exit_us",
-                        &mut state.deeper_exit_us,
-                        &found.deeper_exit_us,
-                    ),
-                ] {
-                    transfer.take(format!("idle_state.{}.{name}", state.name), to, from);
-                }
+            let mut earlier = calibrated.idle_state.iter().cloned();
+            if let Some(mut found) = earlier.find(|found| found.name == state.name) {
+                let table = format!("idle_state.{}", state.name);
+                transfer.take_wake_figures(
+                    &table,
+                    state.wake_figures_mut(),
+                    found.wake_figures_mut(),
+                );
+            }
+        }
+        for cluster in &mut self.cluster {
+            let mut earlier = calibrated.cluster.iter();
+            let same = |found: &&Cluster| {
+                (&found.name, &found.core, found.cpus)
+                    == (&cluster.name, &cluster.core, cluster.cpus)
+            };
+            if let Some(found) = earlier.find(same) {
+                transfer.take_wake_figures_of_cluster(cluster, found);
             }
         }
         transfer.take_stolen_time(&mut self.stolen, calibrated.stolen.as_ref());
@@ -90,6 +93,36 @@ impl<S: Fn(&str) -> bool> FigureTransfer<S> {
         if self.is_found(&key, from) && !(self.is_stale)(&key) {
             to.clone_from(from);
             self.taken.push(key);
+        }
+    }
+
+    /// Replaces figures of an idle state's wake-ups by the calibration's; `table`: name of the state's table.
+    fn take_wake_figures(
+        &mut self,
+        table: &str,
+        to: [(&'static str, &mut Figure); 4],
+        from: [(&'static str, &mut Figure); 4],
+    ) {
+        for ((name, to), (_, from)) in to.into_iter().zip(from) {
+            self.take(format!("{table}.{name}"), to, from);
+        }
+    }
+
+    /// Replaces figures of wake-ups on a kind of core by the calibration's. States that the cluster had no table for get one.
+    fn take_wake_figures_of_cluster(&mut self, cluster: &mut Cluster, calibrated: &Cluster) {
+        for mut found in calibrated.idle_state.iter().cloned() {
+            let table = format!("cluster.{}.idle_state.{}", cluster.name, found.name);
+            let mut own = cluster.idle_state.iter_mut();
+            if let Some(state) = own.find(|state| state.name == found.name) {
+                self.take_wake_figures(&table, state.wake_figures_mut(), found.wake_figures_mut());
+                continue;
+            }
+            let mut added = ClusterIdleState::without_overrides(&found.name, &found.source);
+            let taken_before = self.taken.len();
+            self.take_wake_figures(&table, added.wake_figures_mut(), found.wake_figures_mut());
+            if self.taken.len() > taken_before {
+                cluster.idle_state.push(added);
+            }
         }
     }
 
@@ -266,6 +299,44 @@ mod tests {
         assert_eq!(machine.drive.device.as_deref(), Some("nvme1"));
         assert_eq!(machine.other_drives[0].device.as_deref(), Some("nvme0"));
         machine.check().unwrap();
+    }
+
+    /// Efficiency cores take longer to leave a state than performance cores, and the state is in the file once.
+    #[test]
+    fn exits_of_a_kind_of_core_are_taken_for_its_cluster() {
+        let captured = Machine::find("hybrid-i7-1260p").unwrap();
+        let mut calibrated = captured.clone();
+        let last = calibrated.cluster.len() - 1;
+        let mut own = ClusterIdleState::without_overrides("C6", "measure wake");
+        own.true_exit_us = measured(156.0);
+        calibrated.cluster[last].idle_state.push(own);
+        let mut now = captured.clone();
+        let taken = now.take_calibrated_figures(&calibrated, |_| false);
+        let key = format!(
+            "cluster.{}.idle_state.C6.true_exit_us",
+            captured.cluster[last].name
+        );
+        assert_eq!(taken, [key.clone()]);
+        assert!(now.figures().iter().any(|figure| figure.key == key));
+        let exit_us = |cluster: usize| {
+            let states = now.idle_states_on_cluster(&now.cluster[cluster]);
+            let state = states.iter().find(|state| state.name == "C6");
+            state.unwrap().true_exit_us.clone()
+        };
+        assert_eq!(exit_us(last), measured(156.0));
+        assert_ne!(exit_us(0), measured(156.0));
+        now.check().unwrap();
+        // Neither stale figures nor those of other cores are taken, and no empty table is left.
+        let mut stale = captured.clone();
+        let taken_stale = stale.take_calibrated_figures(&calibrated, |stale| stale == key);
+        assert_eq!(taken_stale, Vec::<String>::new());
+        assert!(stale.cluster[last].idle_state.is_empty());
+        calibrated.cluster[last]
+            .core
+            .push_str(" of another processor");
+        let mut other = captured;
+        let taken_other = other.take_calibrated_figures(&calibrated, |_| false);
+        assert_eq!(taken_other, Vec::<String>::new());
     }
 
     #[test]

@@ -109,6 +109,14 @@ pub struct ClusterIdleState {
     #[schemars(extend("maximum" = 10.0))]
     #[serde(default)]
     pub exit_spread: Figure,
+    /// Time in the state after which it is deeper than asked for. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub deeper_after_us: Figure,
+    /// Mean time that leaving the state takes after `deeper_after_us`. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
+    #[serde(default)]
+    pub deeper_exit_us: Figure,
     /// Extra work after a wake-up with cold caches and predictors, on the biggest core. Absent: as the machine's state
     /// has it.
     #[schemars(extend("unit" = "1000 cycles"))]
@@ -136,6 +144,16 @@ impl MachineIdleState {
             &self.true_exit_us
         }
     }
+
+    /// Figures that wake-ups are measured for, each with its key.
+    pub fn wake_figures_mut(&mut self) -> [(&'static str, &mut Figure); 4] {
+        [
+            ("true_entry_us", &mut self.true_entry_us),
+            ("true_exit_us", &mut self.true_exit_us),
+            ("deeper_after_us", &mut self.deeper_after_us),
+            ("deeper_exit_us", &mut self.deeper_exit_us),
+        ]
+    }
 }
 
 impl ClusterIdleState {
@@ -149,11 +167,23 @@ impl ClusterIdleState {
             true_entry_us: Figure::default(),
             true_exit_us: Figure::default(),
             exit_spread: Figure::default(),
+            deeper_after_us: Figure::default(),
+            deeper_exit_us: Figure::default(),
             cold_start_kcycles: Figure::default(),
             power_mw: Figure::default(),
             transition_mw: Figure::default(),
             source: source.to_owned(),
         }
+    }
+
+    /// Figures that wake-ups are measured for, each with its key.
+    pub fn wake_figures_mut(&mut self) -> [(&'static str, &mut Figure); 4] {
+        [
+            ("true_entry_us", &mut self.true_entry_us),
+            ("true_exit_us", &mut self.true_exit_us),
+            ("deeper_after_us", &mut self.deeper_after_us),
+            ("deeper_exit_us", &mut self.deeper_exit_us),
+        ]
     }
 
     /// Replaces the figures of the machine's state that this override gives.
@@ -165,6 +195,8 @@ impl ClusterIdleState {
             (&mut state.true_entry_us, &self.true_entry_us),
             (&mut state.true_exit_us, &self.true_exit_us),
             (&mut state.exit_spread, &self.exit_spread),
+            (&mut state.deeper_after_us, &self.deeper_after_us),
+            (&mut state.deeper_exit_us, &self.deeper_exit_us),
             (&mut state.cold_start_kcycles, &self.cold_start_kcycles),
             (&mut state.power_mw, &self.power_mw),
             (&mut state.transition_mw, &self.transition_mw),

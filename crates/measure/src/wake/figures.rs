@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveRest, Figure, MachineIdleState};
+use wakepath_hardware::machine::{ClusterIdleState, DriveRest, Figure};
 
 use super::{WakeLatency, WakeMeasurement, WakeSource};
+
+/// Source of a cluster's table that a measurement begins. The table's figures have origins of their own.
+const SOURCE: &str = "wakepath measure wake";
 
 /// Measured figures of an idle state of a CPU.
 struct StateFigures<'a> {
@@ -18,6 +21,11 @@ struct StateFigures<'a> {
 }
 
 impl StateFigures<'_> {
+    /// Whether any figure was measured.
+    const fn is_known(&self) -> bool {
+        self.exit.is_some() || self.entry.is_some()
+    }
+
     /// The figures by their keys in a machine file.
     fn by_key(&self) -> impl Iterator<Item = (&'static str, &Figure)> {
         let [after, exit] = self.deeper.as_ref().map_or([None, None], |[after, exit]| {
@@ -31,49 +39,125 @@ impl StateFigures<'_> {
         [own, after, exit, entry].into_iter().flatten()
     }
 
-    fn apply_to(self, state: &mut MachineIdleState) {
-        if let Some(exit) = self.exit {
-            state.true_exit_us = exit;
-            [state.deeper_after_us, state.deeper_exit_us] = self.deeper.unwrap_or_default();
-        }
-        if let Some(entry) = self.entry {
-            state.true_entry_us = entry;
+    /// Replaces an idle state's figures by the measured ones. A measured exit that does not grow in long pauses takes away
+    /// figures of growth.
+    fn replace(&self, figures: [(&'static str, &mut Figure); 4]) {
+        let measures_exit = self.exit.is_some();
+        for (key, figure) in figures {
+            let mut measured = self.by_key();
+            if let Some((_, own)) = measured.find(|(known, _)| *known == key) {
+                figure.clone_from(own);
+            } else if measures_exit && key.starts_with("deeper_") {
+                *figure = Figure::default();
+            }
         }
     }
 }
 
 impl WakeMeasurement {
-    /// Replaces exit latencies in a machine by measured ones, by state name. Kinds of CPUs share names of states, so several
-    /// kinds leave the machine as before; a note says so.
-    pub fn apply_to(&self, machine: &mut Machine) {
-        let mut cpus = self.wakes.iter().map(|wake| wake.cpu);
-        let first = cpus.next();
-        if cpus.any(|cpu| Some(cpu) != first) {
-            return;
+    /// Replaces exit latencies and entries in a machine by measured ones, by state name. Where kinds of CPUs differ, they go
+    /// into the tables of each kind's clusters. Returns a note for each cluster whose kind is not known.
+    pub fn apply_to(&self, machine: &mut Machine) -> Vec<String> {
+        if self.kinds().len() > 1 {
+            return self.apply_to_clusters(machine);
         }
         for figures in self.figures_by_state() {
             let mut states = machine.idle_state.iter_mut();
             if let Some(state) = states.find(|state| state.name == figures.state) {
-                figures.apply_to(state);
+                figures.replace(state.wake_figures_mut());
             }
+        }
+        Vec::new()
+    }
+
+    /// Measured CPUs, each with the CPUs alike, in the order of the measurement.
+    fn kinds(&self) -> Vec<(usize, &[usize])> {
+        let mut kinds: Vec<(usize, &[usize])> = Vec::new();
+        for wake in &self.wakes {
+            if !kinds.iter().any(|(cpu, _)| *cpu == wake.cpu) {
+                kinds.push((wake.cpu, &wake.cpus_alike));
+            }
+        }
+        kinds
+    }
+
+    /// Puts figures of each kind of CPU into the tables of its clusters.
+    fn apply_to_clusters(&self, machine: &mut Machine) -> Vec<String> {
+        let kinds = self.kinds();
+        let mut online: Vec<usize> = kinds
+            .iter()
+            .flat_map(|(_, alike)| *alike)
+            .copied()
+            .collect();
+        online.sort_unstable();
+        let cpus = machine.cpus();
+        if online.len() != cpus {
+            return vec![format!(
+                "idle states stay as captured: wake-ups were measured of {} CPUs, and the machine has {cpus}",
+                online.len()
+            )];
+        }
+        let mut notes = Vec::new();
+        let mut first = 0;
+        for index in 0..machine.cluster.len() {
+            let end = first + machine.cluster[index].cpus;
+            let own = &online[first..end];
+            first = end;
+            let kind = kinds
+                .iter()
+                .find(|(_, alike)| own.iter().all(|cpu| alike.contains(cpu)));
+            match kind {
+                Some((measured, _)) => self.apply_to_cluster(machine, index, *measured),
+                None => notes.push(format!(
+                    "idle states of cluster {} stay as captured: its CPUs are of several kinds",
+                    machine.cluster[index].name
+                )),
+            }
+        }
+        notes
+    }
+
+    /// Puts figures of a measured CPU into a cluster's tables, and leaves out states that the machine does not have.
+    fn apply_to_cluster(&self, machine: &mut Machine, index: usize, cpu: usize) {
+        let all = self.figures_by_state().into_iter();
+        for figures in all.filter(|figures| figures.cpu == cpu && figures.is_known()) {
+            let mut states = machine.idle_state.iter_mut();
+            let Some(common) = states.find(|state| state.name == figures.state) else {
+                continue;
+            };
+            if figures.exit.is_some() {
+                // Growth that holds for all kinds would lengthen exits of kinds that show none.
+                common.deeper_after_us = Figure::default();
+                common.deeper_exit_us = Figure::default();
+            }
+            let tables = &mut machine.cluster[index].idle_state;
+            let known = tables.iter().position(|own| own.name == figures.state);
+            let at = known.unwrap_or_else(|| {
+                tables.push(ClusterIdleState::without_overrides(figures.state, SOURCE));
+                tables.len() - 1
+            });
+            figures.replace(tables[at].wake_figures_mut());
         }
     }
 
-    /// An `[[idle_state]]` table per measured state for a machine file.
+    /// An `[[idle_state]]` table per measured state for a machine file; `[[cluster.idle_state]]` where kinds of CPUs differ.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
+        let (table, source) = if self.kinds().len() > 1 {
+            let source = toml::Value::String(SOURCE.to_owned());
+            ("cluster.idle_state", format!("source = {source}\n"))
+        } else {
+            ("idle_state", String::new())
+        };
         let measured = self.figures_by_state();
         for figures in measured.iter().filter(|figures| figures.exit.is_some()) {
             let quoted = toml::Value::String(figures.state.to_owned());
-            let _ = writeln!(
-                text,
-                "# CPU {}\n[[idle_state]]\nname = {quoted}",
-                figures.cpu
-            );
+            let _ = writeln!(text, "# CPU {}\n[[{table}]]\nname = {quoted}", figures.cpu);
             for (key, figure) in figures.by_key() {
                 let value = figure.to_toml_text().unwrap_or_default();
                 let _ = writeln!(text, "{key} = {value}");
             }
+            text.push_str(&source);
             text.push('\n');
         }
         text

@@ -322,14 +322,13 @@ impl WakePlan {
         lines
     }
 
-    /// A note on kinds of CPUs, whose exits are not put into a machine file; `None` for a single kind.
+    /// A note on kinds of CPUs, whose exits go into tables of their own; `None` for a single kind.
     pub(super) fn note_on_several_kinds(&self) -> Option<String> {
         let mut measured: Vec<u32> = self.kinds.iter().map(|kind| kind.cpu as u32).collect();
         measured.sort_unstable();
         (measured.len() > 1).then(|| {
             format!(
-                "kinds of CPUs differ, and CPUs {} stand for theirs: `calibrate` leaves exits and entries of idle states as captured; \
-                 figures of `measure wake -o FILE` fit into [[cluster.idle_state]]",
+                "kinds of CPUs differ, and CPUs {} stand for theirs: exits and entries go into [[cluster.idle_state]] of each kind",
                 cpus::format_cpu_list(&measured)
             )
         })

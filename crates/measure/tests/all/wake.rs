@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Origin;
+use wakepath_hardware::machine::{Figure, Origin};
 use wakepath_measure::wake::{
     HeldClock, WakeMeasurement, WakePlan, WakeSampler, WakeSource, WokenWithinEntry, measure_with,
 };
@@ -512,17 +512,70 @@ fn core_types_with_one_idle_table_are_measured_apart() {
             "{wake:?}"
         );
     }
-    // A machine file's states are those of all kinds.
-    let mut machine = Machine::find("laptop").unwrap();
-    let before = machine.to_toml().unwrap();
-    result.apply_to(&mut machine);
-    assert_eq!(machine.to_toml().unwrap(), before);
+    // A machine with one cluster has no place for two kinds.
+    let mut alike = Machine::find("laptop").unwrap();
+    let before = alike.to_toml().unwrap();
+    let refused = result.apply_to(&mut alike).join("\n");
+    assert_eq!(alike.to_toml().unwrap(), before);
+    assert!(refused.contains("2 CPUs, and the machine has"), "{refused}");
+    alike.cluster[0].cpus = 2;
+    let mixed = result.apply_to(&mut alike).join("\n");
+    assert!(mixed.contains("its CPUs are of several kinds"), "{mixed}");
+    let fragment: toml::Table = result.to_toml().parse().unwrap();
+    let tables = fragment["cluster"]["idle_state"].as_array().unwrap();
+    // Four states of either kind; polling is what they are relative to.
+    assert_eq!(tables.len(), 8);
     let notes = result.notes.join("\n");
     assert!(notes.contains("CPUs 0-1 stand for"), "{notes}");
 
-    let (_machine, alike, _) = run(Behaviour::Obedient);
-    let notes = alike.unwrap().notes.join("\n");
+    let (_machine, one_kind, _) = run(Behaviour::Obedient);
+    let notes = one_kind.unwrap().notes.join("\n");
     assert!(!notes.contains("kinds of CPUs"), "{notes}");
+}
+
+#[test]
+fn each_kind_of_core_gets_its_exits_in_its_cluster() {
+    let (_machine, result, _) = run_with(Behaviour::Hybrid, &[WakeSource::Task]);
+    let result = result.unwrap();
+    let mut machine = Machine::find("hybrid-i7-1260p").unwrap();
+    for cluster in &mut machine.cluster {
+        cluster.cpus = 1;
+        cluster.threads_per_core = 1;
+        cluster.clock_cpus = None;
+        cluster.smt_speedup = Figure::default();
+        cluster.smt_poll_loss = Figure::default();
+        cluster.turbo.clear();
+    }
+    let common = machine.idle_state.clone();
+    assert_eq!(result.apply_to(&mut machine), Vec::<String>::new());
+    let text = machine.to_toml().unwrap();
+    let read_again = Machine::parse(&text, "measured").unwrap();
+    assert_eq!(read_again.to_toml().unwrap(), text);
+    for (cluster, exit_of_c6) in [(0, 78.0), (1, 156.0)] {
+        let states = read_again.idle_states_on_cluster(&read_again.cluster[cluster]);
+        let state = states.iter().find(|state| state.name == "C6").unwrap();
+        assert!(
+            (state.true_exit_us.value - exit_of_c6).abs() < 0.1,
+            "{state:?}"
+        );
+        let Origin::Measured(measurement) = &state.true_exit_us.origin else {
+            panic!("{state:?}");
+        };
+        assert!(measurement.n > 20 && measurement.interval().is_some());
+        assert!(!measurement.date.is_empty() && !measurement.kernel.is_empty());
+        assert!(
+            measurement.what.contains(&format!("CPU {cluster}")),
+            "{}",
+            measurement.what
+        );
+        assert!(
+            matches!(state.true_entry_us.origin, Origin::Measured(_)),
+            "{state:?}"
+        );
+    }
+    for (state, before) in machine.idle_state.iter().zip(&common) {
+        assert_eq!(state.true_exit_us, before.true_exit_us);
+    }
 }
 
 #[test]
