@@ -38,6 +38,7 @@ LACKING = {
     "cluster.idle_state": "idle states of one kind of core",
     "cluster.smt_speedup": "threads that slow each other down",
     "cluster.smt_poll_loss": "threads that slow each other down",
+    "cluster.threads_sleep_together": "idle states that threads of a core share",
     "idle_state.cold_start_kcycles": "cold caches after an idle state",
     "idle_state.mwait": "waking up without an interrupt",
     "idle_state.disabled": "states that are switched off from the start (a policy can: `idle-states[disable=...]`)",

@@ -41,11 +41,16 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut first = 0;
     let mut idle_states = Vec::new();
     let mut clusters = Vec::new();
+    let mut siblings = Vec::new();
     for cluster in &machine.cluster {
         let cpus: Vec<u32> = (first..first + cluster.cpus)
             .map(|cpu| cpu as u32)
             .collect();
         clusters.push(cpus.clone());
+        if cluster.threads_sleep_together && cluster.threads_per_core > 1 {
+            let cores = cpus.chunks(cluster.threads_per_core);
+            siblings.extend(cores.map(<[u32]>::to_vec));
+        }
         let states = machine.declared_idle_states_on_cluster(cluster);
         idle_states.push(CpuIdleStates {
             cpus,
@@ -61,8 +66,7 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         }
         same
     });
-    // In the simulator hardware threads sleep each for itself, so that no CPU has siblings. A cluster matters only if a state
-    // is the whole cluster's.
+    // Hardware threads that sleep each for itself are no siblings. A cluster matters only if a state is the whole cluster's.
     let states = &machine.idle_state;
     clusters.retain(|cluster| {
         cluster.len() > 1 && states.iter().any(|state| state.scope == Scope::Cluster)
@@ -73,6 +77,7 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         kernel: machine.kernel.map(|kernel| kernel.to_string()),
         clock: Some("simulated".to_owned()),
         cpus: first as u32,
+        siblings,
         clusters,
         packages: if all.len() > 1 { vec![all] } else { Vec::new() },
         idle_states,

@@ -26,6 +26,9 @@ pub struct Cluster {
     /// Share of speed that a thread loses while a sibling polls. Absent: 0.
     #[serde(default)]
     pub smt_poll_loss: Figure,
+    /// A core sleeps as its thread in the shallowest state does. Absent: `false`; each thread sleeps for itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub threads_sleep_together: bool,
     /// Number of consecutive CPUs with a shared clock. Absent: the whole cluster.
     #[serde(default)]
     pub clock_cpus: Option<usize>,

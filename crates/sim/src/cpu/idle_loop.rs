@@ -61,6 +61,7 @@ impl<O: Observer> Engine<'_, O> {
             );
         }
         self.update_core_use(cpu);
+        self.update_sleep_of_core(cpu);
         self.tell_observer_of_cpu(cpu);
         if choice.stops_tick {
             self.schedule_next_clock_event(cpu);
@@ -105,6 +106,7 @@ impl<O: Observer> Engine<'_, O> {
         let setup = self.setup;
         self.end_due_uncore_slots();
         self.tell_clock_hardware_of_wake_up(cpu);
+        let limit = self.limit_by_other_threads(cpu);
         let c = &mut self.cpus[cpu];
         self.power
             .note_powered_cpu_clock(self.domains[c.domain].frequency().0);
@@ -137,11 +139,15 @@ impl<O: Observer> Engine<'_, O> {
             c.totals.states[joined].down +=
                 self.power.settled_cluster_time_down(c.cluster) - c.idle.down_before;
         }
-        let really_in = if whole && !cluster_was_down {
+        let mut really_in = if whole && !cluster_was_down {
             table.state_while_cluster_is_up(chosen)
         } else {
             chosen
         };
+        if let Some(limit) = limit {
+            really_in = &table.states[really_in.index.min(limit.state)];
+            begun = begun.max(limit.since);
+        }
         c.begin_waking_time(self.context.now(), really_in.index);
         c.totals.states[really_in.index].entering +=
             (self.context.now() - begun).min(really_in.entry);
@@ -165,6 +171,7 @@ impl<O: Observer> Engine<'_, O> {
         c.phase.start = self.context.now();
         let wait = self.emulator.begin_idle_exit(cpu, self.context.now(), wait);
         self.schedule_phase_end(cpu, wait);
+        self.update_sleep_of_core(cpu);
     }
 }
 

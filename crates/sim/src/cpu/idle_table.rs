@@ -143,6 +143,11 @@ impl IdleTable {
         }
     }
 
+    /// Index of the shallowest state without polling: what a thread reaches on a core that is awake.
+    pub(super) fn halt_state(&self) -> usize {
+        self.states.iter().position(|s| !s.polling).unwrap_or(0)
+    }
+
     /// Index of the deepest enabled state with a target residency within `idle_ns`, else of the shallowest enabled state.
     pub(crate) fn deepest_fitting_state(&self, idle_ns: u64) -> usize {
         let mut fitting = self.shallowest;

@@ -8,10 +8,11 @@
 //!   `stolen_setup` a virtual machine's host.
 //! - State: `state` is one CPU, with parts `phase`, `idle`, `clock_events` and `power_times`. `migratory_timers` move
 //!   between CPUs.
-//! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`, `stolen_events`.
+//! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`, `core_sleep`, `stolen_events`.
 //! - Totals: `totals` has times by state, powered, polling and waking; `result` the figures for a run.
 
 pub(crate) mod clock_events;
+pub(crate) mod core_sleep;
 pub(crate) mod idle;
 pub(crate) mod idle_loop;
 pub(crate) mod idle_table;

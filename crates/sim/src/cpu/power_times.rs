@@ -29,6 +29,8 @@ pub(crate) struct PowerTimes {
     pub(super) asleep_since: u64,
     /// Index of the idle state that the hardware is really in.
     pub(super) asleep_in: usize,
+    /// Index of the idle state that the CPU would be in without other threads on its core.
+    pub(super) asked_for: usize,
     /// Total time spent waking up, and when the present wake-up began.
     pub(super) waking: Running,
     pub(super) waking_since: Option<u64>,
@@ -42,6 +44,7 @@ impl PowerTimes {
             powered_since: Some(0),
             asleep_since: 0,
             asleep_in: 0,
+            asked_for: 0,
             waking: Running::default(),
             waking_since: None,
             leaving: 0,

@@ -52,6 +52,8 @@ pub(crate) struct CpuSetup {
     pub(super) fair_server: bool,
     /// By cluster, how threads on a core slow each other down; `None` if they do nowhere.
     pub(super) core_shares: Option<Vec<CoreShares>>,
+    /// By cluster, whether a core's threads share its idle state; empty if they do nowhere.
+    pub(super) threads_sleep_together: Vec<bool>,
     /// How a virtual machine's host takes CPUs; `None` if it takes none.
     pub(super) stolen: Option<StolenSetup>,
 }
@@ -83,6 +85,19 @@ fn core_shares_by_cluster(machine: &Machine) -> Option<Vec<CoreShares>> {
         another_polls: core_share_from_fraction(1.0 - c.smt_poll_loss.value),
     });
     Some(shares.collect())
+}
+
+/// By cluster, whether threads of a core share its idle state; empty if they do nowhere.
+fn find_cores_with_one_idle_state(machine: &Machine) -> Vec<bool> {
+    let clusters = machine.cluster.iter();
+    let together: Vec<bool> = clusters
+        .map(|cluster| cluster.threads_sleep_together && cluster.threads_per_core > 1)
+        .collect();
+    if together.contains(&true) {
+        together
+    } else {
+        Vec::new()
+    }
 }
 
 /// By CPU, the longest exit latency in ns that latency requests allow.
@@ -153,6 +168,7 @@ impl CpuSetup {
             fair_server: (machine.kernel)
                 .is_some_and(|kernel| kernel.has_change_released_in(&SERVES_IDLE_CPUS)),
             core_shares: core_shares_by_cluster(machine),
+            threads_sleep_together: find_cores_with_one_idle_state(machine),
             stolen: StolenSetup::new(machine),
         })
     }

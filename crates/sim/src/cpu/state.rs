@@ -264,12 +264,13 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    fn account_sleep_until(&mut self, now: u64) {
+    pub(super) fn account_sleep_until(&mut self, now: u64) {
         if self.idle.undemoted_at < now {
             let demoted = self.idle.undemoted_at - self.power.asleep_since;
             self.totals.states[self.power.asleep_in].asleep += demoted;
             self.power.asleep_since = self.idle.undemoted_at;
             self.power.asleep_in = self.idle.state;
+            self.power.asked_for = self.idle.state;
             self.idle.undemoted_at = NEVER;
         }
         self.totals.states[self.power.asleep_in].asleep += now - self.power.asleep_since;
@@ -283,6 +284,7 @@ impl<'a> Cpu<'a> {
         self.power.powered_since = None;
         self.power.asleep_since = now;
         self.power.asleep_in = state;
+        self.power.asked_for = state;
     }
 
     /// Ends the CPU's sleep, and begins its powered time.

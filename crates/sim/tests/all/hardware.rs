@@ -441,3 +441,37 @@ fn a_package_that_is_woken_too_often_never_goes_down() {
     let (soon, late) = (energy(&rare, 0.0), energy(&rare, 1000.0));
     assert!(soon < late && late < 0.9, "{soon} {late}");
 }
+
+/// Two threads of a core: while one works, the other one's sleep leaves the core awake, and is left at once.
+#[test]
+fn threads_that_sleep_together_reach_the_shallower_threads_state() {
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.background.clear();
+    let deep = machine.idle_state.iter().find(|s| s.name == "C6").unwrap();
+    let deep_exit = deep.true_exit_us.value;
+    let idle_exit_us_and_mw = |machine: &Machine, work_us: u32| {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 1 }}, "tasks": {{
+            "other": {{ "cpus": [1], "run": {work_us}, "sleep": 4000 }},
+            "waker": {{ "cpus": [0], "run": 100, "sleep": 20000 }} }} }}"#
+        );
+        let workload: Workload = rtapp::parse(&text, "test.json").unwrap().into();
+        let others = "menu + performance + idle-states[ceiling=C6]";
+        let run = simulate(machine, &workload, &others.parse().unwrap(), 1).unwrap();
+        let tasks = run.threads.unwrap().tasks;
+        let waker = tasks.iter().find(|t| t.name == "waker").unwrap();
+        (waker.wake_parts.idle_exit, run.energy.unwrap().mean_mw)
+    };
+    let busy = 200_000;
+    let (apart_us, apart_mw) = idle_exit_us_and_mw(&machine, busy);
+    machine.cluster[0].threads_sleep_together = true;
+    let (together_us, together_mw) = idle_exit_us_and_mw(&machine, busy);
+    assert!(
+        apart_us > 0.8 * deep_exit && together_us < 0.2 * deep_exit,
+        "{apart_us} {together_us} us"
+    );
+    assert!(together_mw > apart_mw, "{together_mw} {apart_mw} mW");
+    // Beside a thread that sleeps nearly always, the core goes down.
+    let (mostly_us, _) = idle_exit_us_and_mw(&machine, 10);
+    assert!(mostly_us > 0.8 * deep_exit, "{mostly_us} us");
+}

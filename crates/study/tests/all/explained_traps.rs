@@ -3,9 +3,9 @@
 //! In each the plain difference between requests that met the deep state and requests that met the shallow one is wrong by more than
 //! 20 %. The answer is within 10 % of the true exit, or says that it does not separate the state.
 //!
-//! An SMT sibling that keeps its core awake is no trap here: hardware threads of the simulator sleep each for itself. The other
-//! CPU of a cluster does the same to a state of the whole cluster. `crates/explain/tests/truth.rs` has made-up events with
-//! siblings, and with an interrupted CPU that hands completions to another one.
+//! An SMT sibling that keeps its core awake, and a CPU that keeps its cluster awake, are traps of their own.
+//! `crates/explain/tests/truth.rs` has made-up events with siblings, and with an interrupted CPU that hands completions to another
+//! one.
 
 #![allow(
     clippy::unwrap_used,
@@ -164,6 +164,28 @@ fn a_drive_whose_sleep_deepens_with_the_gap_is_not_taken_for_an_exit() {
     assert!(run.attribution.drive_wake > 50.0, "{:?}", run.attribution);
     run.assert_plain_difference_misleads(|request| request.latency);
     run.assert_exit_is_found();
+}
+
+/// Two threads of one core. While the writer works, the reader's requests for C6 leave the core in C1.
+#[test]
+fn an_smt_sibling_that_keeps_its_core_awake_does_not_make_the_deep_state_cheap() {
+    let mut machine = quiet_machine(&[]);
+    machine.cluster[0].threads_per_core = 2;
+    machine.cluster[0].threads_sleep_together = true;
+    machine.check().unwrap();
+    let job = format!("{READS}{BUSY_NEIGHBOUR}");
+    let run = ExplainedRun::new(&machine, &job, "menu + performance");
+    let beside_running = run.kind.sibling_ran;
+    assert!(beside_running > 1_000, "{beside_running}");
+    run.assert_plain_difference_misleads(|request| request.latency);
+    let deep = run.deep();
+    assert_within_tenth("exit", deep.cost.unwrap().mean_ns, TRUE_COST_NS);
+    // Threads that sleep each for itself are no trap: the writer's core does not matter.
+    machine.cluster[0].threads_sleep_together = false;
+    let apart = ExplainedRun::new(&machine, &job, "menu + performance");
+    assert_eq!(apart.kind.sibling_ran, 0);
+    let plain = apart.plain_difference_ns(|request| request.latency);
+    assert_within_tenth("plain difference", plain, TRUE_COST_NS);
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn make_cluster_of_socket(
         smt_speedup: figure_if_applicable(threads > 1, &like.smt_speedup),
         smt_poll_loss: figure_if_applicable(threads > 1, &like.smt_poll_loss),
         // Servers have a clock per core, clients and Arm's clusters one for all.
+        threads_sleep_together: false,
         clock_cpus: matches!(record.kind, SystemKind::Amd | SystemKind::Server).then_some(threads),
         capacity: 1024,
         capacity_assumed: None,
