@@ -519,7 +519,8 @@ fn check_premises(truth: &Truth) {
 }
 
 /// Explains every recording: nothing contradicts the truth, and in so many cells at least each figure is as near as wanted.
-fn check_cells(out: &Path, fewest: usize) {
+/// Returns each cell's share of requests that another CPU completed.
+fn check_cells(out: &Path, fewest: usize) -> Vec<f64> {
     let (mut near, mut wrong) = (0, Vec::new());
     let mut recordings: Vec<PathBuf> = fs::read_dir(out.join("recordings"))
         .unwrap()
@@ -528,13 +529,16 @@ fn check_cells(out: &Path, fewest: usize) {
         .collect();
     recordings.sort();
     let mut all = Vec::new();
+    let mut remote_shares = Vec::new();
     for recording in recordings {
         let number = recording.file_stem().unwrap().to_str().unwrap().to_owned();
         let noted = out.join(format!("guest-1/runs/{number}.requests"));
         let (seen, truth) = read_cell(&recording, &noted);
         let answer =
             json(&wakepath(&["explain", seen.to_str().unwrap(), "--format", "json"]).success());
-        match judge(&number, &answer["kinds"][0], &truth) {
+        let kind = &answer["kinds"][0];
+        remote_shares.push(kind["remote"].as_f64().unwrap() / kind["requests"].as_f64().unwrap());
+        match judge(&number, kind, &truth) {
             None => println!("{number}: no cost"),
             Some(judged) => {
                 near += usize::from(judged.doubtful == 0 && judged.wrong.is_empty());
@@ -547,6 +551,7 @@ fn check_cells(out: &Path, fewest: usize) {
     println!("{near} cells as near to the truth as wanted");
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(near >= fewest, "{near} cells");
+    remote_shares
 }
 
 #[test]
@@ -579,7 +584,15 @@ fn exits_are_found_where_one_cpu_takes_all_interrupts() {
     };
     if let Some(out) = run(test, &cells) {
         // Of 12 cells 11 were as near, and 7 on a host with a load of 10: others were off by up to 2.2 % where 2 % are wanted.
-        check_cells(&out, 6);
+        let remote_shares = check_cells(&out, 6);
+        // The scheduler may move a job to the interrupted CPU: the shares were 0.15 to 0.92, and in 10 cells above 0.2.
+        println!("completed by another CPU: {remote_shares:.3?}");
+        let mean = remote_shares.iter().sum::<f64>() / remote_shares.len() as f64;
+        let many = remote_shares.iter().filter(|share| **share > 0.2).count();
+        assert!(
+            mean > 0.2 && many >= 8 && remote_shares.iter().all(|share| *share > 0.05),
+            "completed by another CPU: {remote_shares:?}"
+        );
     }
 }
 

@@ -192,9 +192,11 @@ fn check_cells(guest: &Guest, threads: bool) {
     });
     println!("completed by another CPU: {affinities:?}, interrupts elsewhere: {elsewhere}");
     assert!(affinities[0] < 0.02, "{affinities:?}");
-    // On a busy host most handlers may take longer than 50 us, and no longer count as the sender's.
+    // Without interrupts of a CPU that does not read, nobody hands completions over.
+    assert!(elsewhere || notes.contains("cannot be moved"), "{notes}");
+    // On a busy host handlers may take longer than 50 us, and no longer count as the sender's. Of 1000 requests 645 were handed over.
     assert!(
-        !elsewhere || threads || affinities[2] > 0.1,
+        !elsewhere || threads || affinities[2] > 0.2,
         "{affinities:?}"
     );
 
