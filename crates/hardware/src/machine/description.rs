@@ -45,11 +45,11 @@ pub struct Machine {
     pub no_power: Option<String>,
     /// How far predictions on this machine were from what it did; `wakepath calibrate` writes it. Absent: nobody compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("see" = "guides/measure.md#your-machine-in-ten-minutes-how-far-off-predictions-are"))]
+    #[schemars(extend("see" = "guides/calibrate.md"))]
     pub prediction: Option<PredictionError>,
     /// What the figures of `wakepath calibrate` were measured on. Absent: nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("see" = "guides/measure.md#when-a-calibration-is-stale"))]
+    #[schemars(extend("see" = "guides/calibrate.md#when-a-calibration-is-stale"))]
     pub calibrated_on: Option<CalibratedOn>,
     /// Tick rate (`CONFIG_HZ`), a whole number.
     #[schemars(extend("unit" = "Hz", "minimum" = 1.0, "maximum" = 6250.0))]
