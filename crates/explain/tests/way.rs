@@ -64,6 +64,12 @@ fn submission() -> Vec<Event> {
 }
 
 fn follow(events: &[Event]) -> TracedRequest {
+    follow_with_names(events, &[])
+}
+
+/// Follows the request on a machine whose interrupts have these names.
+fn follow_with_names(events: &[Event], names: &[(u32, &str)]) -> TracedRequest {
+    let names = names.iter().map(|(irq, name)| (*irq, (*name).to_owned()));
     let recorded = Recorded {
         tasks: DataQuality::Exact,
         ..Recorded::default()
@@ -71,6 +77,7 @@ fn follow(events: &[Event]) -> TracedRequest {
     let metadata = Metadata {
         recorded,
         siblings: vec![vec![0, 4]],
+        interrupts: names.collect(),
         ..Metadata::default()
     };
     let mut collector = Collector::new(&metadata);
@@ -165,6 +172,10 @@ fn an_interrupt_inside_of_a_halt_ends_out() {
 
 /// CPU 1 is interrupted, CPU 2 completes, CPU 0 has the task; each was idle.
 fn three_cpus(told: Interrupt, woken: Interrupt) -> TracedRequest {
+    follow(&events_of_three_cpus(told, woken))
+}
+
+fn events_of_three_cpus(told: Interrupt, woken: Interrupt) -> Vec<Event> {
     let mut events = submission();
     events.extend([
         idle(2_000, 90_000, 1, 2),
@@ -183,7 +194,26 @@ fn three_cpus(told: Interrupt, woken: Interrupt) -> TracedRequest {
         idle(8_000, 173_500, 0, 3),
         task(175_000, 0, TaskStep::Running),
     ]);
-    follow(&events)
+    events
+}
+
+/// There are no vectors of IPIs to trace: the one that asks to complete arrives as a handler, like a device's interrupt.
+#[test]
+fn a_recording_of_arm64_tells_each_cpus_part() {
+    let sent = |target| Interrupt::Sent { target };
+    let of_x86 = three_cpus(sent(2), sent(0));
+    let mut events = events_of_three_cpus(sent(2), sent(0));
+    for event in &mut events {
+        if event.kind == EventKind::Interrupt(Interrupt::CallFunction) {
+            event.kind = EventKind::Interrupt(Interrupt::Device { irq: 2 });
+        }
+    }
+    let names = [(1, "IPI"), (2, "IPI"), (11, "arch_timer"), (36, "nvme0q1")];
+    assert_eq!(follow_with_names(&events, &names), of_x86);
+    // Where nothing shows the arrival, completion counts as the interrupt of the CPU that completes.
+    events.retain(|event| event.kind != EventKind::Interrupt(Interrupt::Device { irq: 2 }));
+    let unseen = follow_with_names(&events, &names);
+    assert_eq!((unseen.cpu, unseen.remote), (2, None));
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn read_cpu_groups(system: &System, files: &[&str]) -> Vec<Vec<u32>> {
 }
 
 /// Reads the interrupts' names, as the handlers give them.
-fn read_interrupt_names(root: &Root) -> BTreeMap<u32, String> {
+pub(crate) fn read_interrupt_names(root: &Root) -> BTreeMap<u32, String> {
     let names = root.list_names("sys/kernel/irq").into_iter();
     let named = names.filter_map(|number| {
         let name = root.read_text_if_readable(&format!("sys/kernel/irq/{number}/actions"))?;

@@ -1,5 +1,7 @@
 //! The kernel hooks of the eBPF programs: the list, what each records, and attaching.
 
+use std::collections::BTreeMap;
+
 use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, FExit, ProgramError};
@@ -30,7 +32,9 @@ struct Hook {
 pub const GOVERNOR_INPUTS: &str = "governor inputs";
 const QUEUEING: &str = "block requests before their issue";
 const TASK_NAMES: &str = "new names of tasks";
-const ARRIVING_IPIS: &str = "IPIs that arrive";
+const ARRIVING_IPIS: &str = "IPIs that arrive (explain takes completions that one CPU hands to another by IPI for the second's own)";
+/// Name of the handlers of IPIs on arm64 and RISC-V (`arch/arm64/kernel/smp.c`, `arch/riscv/kernel/smp.c` of Linux 6.12).
+const IPI_HANDLER: &str = "IPI";
 const SENT_IPIS: &str = "how one CPU wakes another";
 
 /// The first hook is required. Without the last, switches of the idle task tell when CPUs leave the idle loop, except
@@ -202,6 +206,15 @@ impl Attached {
         }
     }
 
+    /// Takes IPIs as recorded where they arrive like interrupts of devices: arm64 and RISC-V have no `irq_vectors` to trace.
+    /// `names`: the interrupts' names by number.
+    pub(crate) fn find_ipis_among_interrupts(&mut self, names: &BTreeMap<u32, String>) {
+        let has_handlers = names.values().any(|name| name == IPI_HANDLER);
+        if has_handlers && !self.is_hook_missing("irq_handler_entry") {
+            self.missing.retain(|hook| hook.gives != ARRIVING_IPIS);
+        }
+    }
+
     /// Whether outcomes of idle states are recorded.
     pub(crate) fn sees_idle_outcomes(&self) -> bool {
         !self.is_hook_missing("cpuidle_reflect")
@@ -247,5 +260,83 @@ fn attach_hook(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramE
             let id = exit.attach()?;
             exit.take_link(id).map(Link::Return)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wakepath_system::Root;
+
+    use super::*;
+    use crate::facts::read_interrupt_names;
+
+    /// A kernel that lacks these hooks.
+    fn attached_without(names: &[&str]) -> Attached {
+        let hooks = HOOKS.iter().filter(|hook| names.contains(&hook.name));
+        let missing = hooks.map(|hook| MissingHook {
+            name: hook.name,
+            gives: hook.gives,
+            reason: "no such tracepoint".to_owned(),
+        });
+        Attached {
+            links: Vec::new(),
+            missing: missing.collect(),
+            by_switches: false,
+        }
+    }
+
+    /// Names of interrupts below a root, whose kernel has no `events/irq_vectors`.
+    fn names_on(interrupts: &[(u32, &str)]) -> BTreeMap<u32, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (number, name) in interrupts {
+            let folder = root.path().join(format!("sys/kernel/irq/{number}"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("actions"), format!("{name}\n")).unwrap();
+        }
+        read_interrupt_names(&Root::at_directory(root.path()))
+    }
+
+    const VECTORS: [&str; 2] = ["call_function_single_entry", "reschedule_entry"];
+
+    #[test]
+    fn arm64_lacks_vectors_and_no_part_is_lost() {
+        let names = names_on(&[(1, "IPI"), (2, "IPI"), (11, "arch_timer"), (28, "nvme0q1")]);
+        let mut attached = attached_without(&VECTORS);
+        attached.find_ipis_among_interrupts(&names);
+        assert_eq!(attached.missing, []);
+        let recorded = attached.recorded_data();
+        for quality in [
+            recorded.idle,
+            recorded.block,
+            recorded.queueing,
+            recorded.interrupts,
+            recorded.ipis,
+            recorded.wakes,
+            recorded.tasks,
+            recorded.timers,
+        ] {
+            assert_eq!(quality, DataQuality::Exact);
+        }
+    }
+
+    #[test]
+    fn ipis_that_nothing_shows_are_named_with_the_part_that_they_cost() {
+        // Another architecture, whose IPIs are no interrupts with handlers.
+        let mut attached = attached_without(&VECTORS);
+        attached.find_ipis_among_interrupts(&names_on(&[(28, "nvme0q1")]));
+        let missing: Vec<&str> = attached.missing.iter().map(|hook| hook.name).collect();
+        assert_eq!(missing, VECTORS);
+        let gives = attached.missing[0].gives;
+        assert!(gives.contains("IPIs that arrive (explain takes"), "{gives}");
+        // Handlers of IPIs help only where handlers are seen.
+        let mut blind = attached_without(&["irq_handler_entry", VECTORS[0], VECTORS[1]]);
+        blind.find_ipis_among_interrupts(&names_on(&[(1, "IPI")]));
+        assert_eq!(blind.missing.len(), 3);
+        assert_eq!(blind.recorded_data().interrupts, DataQuality::Missing);
+        // Before Linux 6.4 nothing tells who sent an IPI.
+        let older = attached_without(&["ipi_send_cpu"]);
+        assert_eq!(older.recorded_data().ipis, DataQuality::Missing);
     }
 }

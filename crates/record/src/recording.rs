@@ -14,6 +14,7 @@ use wakepath_trace::recording::{DataQuality, Recorded};
 use wakepath_units::causes::in_one_line;
 
 use crate::cycles::CycleCounters;
+use crate::facts::read_interrupt_names;
 use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::RecordQueue;
 use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
@@ -118,8 +119,9 @@ impl LiveRecording {
         // Programs without counters record no clocks.
         let cycles =
             cycles.filter(|cycles| cycles.put_into_program_maps(&online, &mut ebpf).is_ok());
-        let attached = hooks::attach_available_hooks(&mut ebpf, &btf)
+        let mut attached = hooks::attach_available_hooks(&mut ebpf, &btf)
             .map_err(|error| not_attached_error(&error))?;
+        attached.find_ipis_among_interrupts(&read_interrupt_names(System::live().root()));
         let meter = Meter::start_measuring(ebpf.programs());
         let begun_ns = monotonic_now_ns();
         Ok(Self {
