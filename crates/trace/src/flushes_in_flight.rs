@@ -51,6 +51,13 @@ impl FlushesInFlight {
         Some(self.0.remove(index).task)
     }
 
+    /// Ends the flush of a task that is woken: tasks sleep until their flush is over. Returns whether there was one, whose completion
+    /// the recording lacks. A simulator's flushes have places, and their tasks may be woken by something else.
+    pub(crate) fn end_flush_of_woken_task(&mut self, task: u32) -> bool {
+        let index = (self.0.iter()).position(|flush| flush.task == task && flush.sector == 0);
+        index.map(|index| self.0.remove(index)).is_some()
+    }
+
     /// Forgets all flushes: events were lost.
     pub(crate) fn clear(&mut self) {
         self.0.clear();

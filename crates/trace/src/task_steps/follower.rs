@@ -11,34 +11,15 @@ use super::loops::{FollowedTask, TaskItems, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
 };
+use super::requests_in_flight::RequestsInFlight;
 use super::submissions::Submissions;
+use super::wake_ups::{PendingWake, WakeCause};
 use super::write_pools::WritePools;
 use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{Block, Durability, Event, EventKind, Metadata, QueueStep, TaskStep};
 
 /// Most requests in flight that are followed.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-
-/// Cause of a task's wake-up.
-#[derive(Clone, Copy, Debug)]
-enum WakeCause {
-    /// The end of an own request: so many are in flight still.
-    Io(u32),
-    /// A timer that was set for this time in ns.
-    Timer(u64),
-    /// The task with this number.
-    Task(u32),
-    /// An interrupt on the CPU with this number, which no timer and no own request raised.
-    Arrival(u32),
-    Outside,
-}
-
-/// A wake-up of a task that has not run since.
-#[derive(Clone, Copy, Debug)]
-struct PendingWake {
-    cause: WakeCause,
-    time: u64,
-}
 
 /// State of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,8 +68,7 @@ pub(super) struct TaskFollower<'a> {
     idle: &'a IdleSpans,
     cpus: BTreeMap<u32, CpuState>,
     tasks: BTreeMap<u32, TaskState>,
-    /// Submitter of each request in flight, by device and sector.
-    in_flight: BTreeMap<(u32, u64), u32>,
+    in_flight: RequestsInFlight,
     flushes: FlushesInFlight,
     submissions: Submissions,
     devices: BTreeSet<u32>,
@@ -111,7 +91,7 @@ impl<'a> TaskFollower<'a> {
             idle,
             cpus: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: RequestsInFlight::default(),
             flushes: FlushesInFlight::default(),
             submissions: Submissions::default(),
             machine_cpus: metadata.cpus,
@@ -187,9 +167,8 @@ impl<'a> TaskFollower<'a> {
                 from_device,
                 from_sector,
             }) => {
-                if let Some(task) = self.in_flight.remove(&(from_device, from_sector)) {
-                    self.in_flight.insert((block.device, block.sector), task);
-                }
+                let place = (block.device, block.sector);
+                (self.in_flight).move_request((from_device, from_sector), place);
             }
             EventKind::BlockComplete(block) => self.complete_requests(time, cpu, &block),
             EventKind::Frequency(clock) => {
@@ -284,6 +263,13 @@ impl<'a> TaskFollower<'a> {
             // The task was about to sleep, and did not.
             return;
         }
+        if self.flushes.end_flush_of_woken_task(task) {
+            self.pools.note_ended(task);
+            self.count_ended_request(task, time);
+        }
+        let Some(state) = self.tasks.get(&task) else {
+            return;
+        };
         let slept_beside_request = state.slept_beside_request();
         let has_completed =
             (state.completed.zip(state.stopped)).is_some_and(|(completed, stopped)| {
@@ -461,7 +447,7 @@ impl<'a> TaskFollower<'a> {
         let place = (block.device, block.sector);
         let has_data = block.bytes > 0;
         // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
-        if has_data && self.in_flight.contains_key(&place) {
+        if has_data && self.in_flight.has_request_at(place) {
             return;
         }
         self.stop_task_if_cpu_went_idle(cpu, time);
@@ -491,7 +477,7 @@ impl<'a> TaskFollower<'a> {
             .items
             .note_request(state.in_flight, has_data && background);
         if has_data {
-            self.in_flight.insert(place, task);
+            self.in_flight.add_request(place, task, block.write);
         }
         if block.write || !has_data {
             self.pools.note_submitted(task);
@@ -522,12 +508,19 @@ impl<'a> TaskFollower<'a> {
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
-        while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
-            self.in_flight.remove(&place);
-            if block.write {
-                self.pools.note_ended(task);
+        while let Some(ended) = self.in_flight.end_request_between(first, end) {
+            if ended.write {
+                self.pools.note_ended(ended.task);
             }
-            self.count_ended_request(task, time);
+            self.count_ended_request(ended.task, time);
+            if let Some(lost) = self.in_flight.forget_lost_request(ended.task) {
+                if lost.write {
+                    self.pools.note_ended(lost.task);
+                }
+                if let Some(state) = self.tasks.get_mut(&lost.task) {
+                    state.in_flight = state.in_flight.saturating_sub(1);
+                }
+            }
         }
     }
 
@@ -684,5 +677,67 @@ impl TaskState {
         self.items.add(Item::Wait(wait));
         self.has_unawaited_request &= wait != Wait::Io(0);
         u64::from(matches!(wait, Wait::Outside(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_units::Nanoseconds;
+
+    use super::*;
+
+    const NAME: &str = "committer";
+
+    fn event(time: u64, kind: EventKind) -> Event {
+        Event {
+            time: Nanoseconds(time),
+            cpu: 0,
+            kind,
+        }
+    }
+
+    fn task_event(time: u64, task: u32, step: TaskStep) -> Event {
+        event(time, EventKind::Task { task, step })
+    }
+
+    /// Whether two tasks that write by turns are found to, in a recording that lacks the third completion. `bytes` 0: they flush.
+    fn are_exclusive_with_lost_completion(bytes: u32) -> bool {
+        let metadata = Metadata {
+            tasks: [1, 2].map(|task| (task, NAME.to_owned())).into(),
+            ..Metadata::default()
+        };
+        let mut idle = IdleSpans::default();
+        idle.window = (0, u64::MAX);
+        let mut follower = TaskFollower::new(&metadata, &idle);
+        for number in 0..1000 {
+            let block = Block {
+                device: 1,
+                sector: if bytes > 0 { number * 8 } else { 0 },
+                bytes,
+                write: true,
+            };
+            let (time, task) = (number * 100_000, 1 + number as u32 % 2);
+            let queued = EventKind::Queueing(QueueStep::Queued {
+                block,
+                task: Some(task),
+                background: false,
+                durability: Durability::default(),
+            });
+            follower.follow_event(&task_event(time, task, TaskStep::Running));
+            follower.follow_event(&event(time + 1000, queued));
+            follower.follow_event(&task_event(time + 2000, 9, TaskStep::Running));
+            if number != 2 {
+                let ended = EventKind::BlockComplete(block);
+                follower.follow_event(&event(time + 50_000, ended));
+            }
+            follower.follow_event(&task_event(time + 51_000, task, TaskStep::Waking));
+        }
+        follower.pools.into_exclusive_names().contains(NAME)
+    }
+
+    #[test]
+    fn a_lost_completion_ends_no_search_for_pools() {
+        assert!(are_exclusive_with_lost_completion(4096));
+        assert!(are_exclusive_with_lost_completion(0));
     }
 }

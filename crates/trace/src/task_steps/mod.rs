@@ -21,8 +21,10 @@ mod item;
 mod kept_ticks;
 mod loops;
 mod observed;
+mod requests_in_flight;
 mod shared_syncs;
 mod submissions;
+mod wake_ups;
 mod write_pools;
 
 pub use self::observed::{
