@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use wakepath_system::{At, Root, SettingKey, is_namespace_of_drive};
+use wakepath_system::{At, Root, SettingKey, is_interrupt_of_drive, is_namespace_of_drive};
 
 /// Something after which settings may have other values than wakepath wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,10 @@ impl ResetEvent {
             (Self::DriveReady(ready), At::Drive(drive)) => ready == drive,
             (Self::DriveReady(ready), At::Disk(disk)) => {
                 disk == ready || is_namespace_of_drive(disk, ready)
+            }
+            // A controller that is new has asked the kernel for its interrupts anew.
+            (Self::DriveReady(ready), At::Interrupt(number)) => {
+                is_interrupt_of_drive(root, *number, ready)
             }
             _ => false,
         }
@@ -209,20 +213,25 @@ const SYSTEM: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, Elsewhere];
 /// Kept by a CPU that is off for a while, and gone with the CPU.
 const KEPT_BY_CPU: [EventEffect; 5] = [Keeps, Keeps, Keeps, Elsewhere, MayReset];
 const LOST_BY_CPU: [EventEffect; 5] = [MayReset, MayReset, Keeps, Elsewhere, MayReset];
-/// Kept by the kernel's object of a drive.
+/// Kept by the kernel's object of a drive or a disk.
 const KEPT_BY_DRIVE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, Keeps, MayReset];
 /// Kept by the drive's own controller.
 const IN_DRIVE: [EventEffect; 5] = [MayReset, Elsewhere, Keeps, MayReset, MayReset];
-const IN_DISK_QUEUE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayReset];
+/// Lost when the CPUs go to which the interrupt may go, and when the drive asks for interrupts anew.
+const INTERRUPT: [EventEffect; 5] = [MayReset, MayReset, Keeps, MayReset, MayReset];
+/// A disk's limits, which drivers set anew when they look at the disk again.
+const DISK_LIMIT: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayReset];
 
 /// Seen by the test of the package about sleep, CPUs and the power supply.
 const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange];
 /// Seen by the tests of the package about a drive with APST that is reset, or comes after the boot.
 const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset, HotPlug];
+/// Seen by the tests of the package about interrupts, and about disks of any driver.
+const SEEN_ON_DISKS: &[SurvivalEvent] = &[Sleep, SupplyChange, DriveReset, HotPlug];
+const SEEN_ON_INTERRUPTS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange, HotPlug];
 const PARAMETER: &str = "kernel/params.c";
 const CPUFREQ: &str = "drivers/cpufreq/cpufreq.c";
 const INTEL_PSTATE: &str = "drivers/cpufreq/intel_pstate.c";
-const DISK: &str = "block/genhd.c, blk-settings.c";
 
 /// Which events each setting survives that can be persistent, in the order of [`wakepath_system::setting::SETTINGS`].
 #[rustfmt::skip]
@@ -249,9 +258,9 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("drive-latency", KEPT_BY_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/core.c"),
     survival("apst", IN_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/pci.c"),
     survival("aspm", SYSTEM, &[], "drivers/pci/pcie/aspm.c"),
-    survival("read-ahead", IN_DISK_QUEUE, &[HotPlug], DISK),
-    survival("rq-affinity", IN_DISK_QUEUE, &[], DISK),
-    survival("irq-affinity", LOST_BY_CPU, &[], "kernel/irq/cpuhotplug.c"),
+    survival("read-ahead", DISK_LIMIT, SEEN_ON_DISKS, ""),
+    survival("rq-affinity", KEPT_BY_DRIVE, SEEN_ON_DISKS, ""),
+    survival("irq-affinity", INTERRUPT, SEEN_ON_INTERRUPTS, "drivers/nvme/host/pci.c"),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.
@@ -283,7 +292,8 @@ mod tests {
             let name = row.setting;
             let scope = wakepath_system::setting::find_setting(name).unwrap().scope;
             let is_drive = matches!(scope, SettingScope::Drive | SettingScope::Disk);
-            assert_eq!(row.effect(DriveReset) != Elsewhere, is_drive, "{name}");
+            let has_driver = is_drive || scope == SettingScope::Interrupt;
+            assert_eq!(row.effect(DriveReset) != Elsewhere, has_driver, "{name}");
             assert_eq!(row.effect(CpuOffAndOn) == Elsewhere, is_drive, "{name}");
             assert_ne!(row.effect(Sleep), Elsewhere, "{name}");
             // Whatever belongs to a part of the machine goes with the part.

@@ -39,6 +39,6 @@ pub use key::{At, SettingKey};
 pub use root::{Root, SystemFolder};
 pub use system::System;
 pub use topology::{
-    CPUS, DriveInterrupt, StateInfo, find_state_by_name, is_namespace_of_drive,
-    latency_just_above_c1,
+    CPUS, DriveInterrupt, StateInfo, find_state_by_name, is_interrupt_of_drive,
+    is_namespace_of_drive, latency_just_above_c1,
 };

@@ -5,7 +5,7 @@ use wakepath_policies::psd::ceiling_just_above_c1;
 use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
 use crate::setting::SettingScope;
-use crate::{At, System, SystemFolder};
+use crate::{At, Root, System, SystemFolder};
 
 /// Name prefixes of block devices other than drives.
 pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
@@ -248,10 +248,9 @@ fn parse_drive_interrupt(line: &str) -> Option<DriveInterrupt> {
     let mut names = rest
         .split_whitespace()
         .map(|word| word.trim_end_matches(','));
-    let is_virtual_disk = |name: &str| name.starts_with("virtio") && name.contains("-req");
     let name = names.find(|name| {
         let mut known = DRIVE_INTERRUPTS.iter();
-        known.any(|start| name.starts_with(start)) || is_virtual_disk(name)
+        known.any(|start| name.starts_with(start)) || is_virtio_queue(name)
     })?;
     Some(DriveInterrupt {
         number,
@@ -259,7 +258,17 @@ fn parse_drive_interrupt(line: &str) -> Option<DriveInterrupt> {
     })
 }
 
+/// Whether an interrupt's name is that of a request queue of a virtio disk, such as `virtio0-req.0`.
+fn is_virtio_queue(name: &str) -> bool {
+    name.starts_with("virtio") && name.contains("-req")
+}
+
 impl DriveInterrupt {
+    /// Whether the interrupt is that of a request queue of a virtio disk, which shares it with no other queue.
+    pub fn is_virtio_queue(&self) -> bool {
+        is_virtio_queue(&self.name)
+    }
+
     /// The NVMe controller that the interrupt belongs to, such as `nvme0`.
     pub fn nvme_controller(&self) -> Option<&str> {
         let (controller, _) = self.name.strip_prefix("nvme")?.split_once('q')?;
@@ -278,6 +287,23 @@ pub fn is_namespace_of_drive(disk: &str, drive: &str) -> bool {
     let rest = disk.strip_prefix(drive);
     rest.and_then(|rest| rest.strip_prefix('n'))
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Folders between a disk and the device whose interrupts it has: host, target and logical unit of SCSI, and a port of ATA.
+const FOLDERS_TO_CONTROLLER: usize = 6;
+
+/// Whether an interrupt is that of a drive's controller. A drive is an NVMe controller such as `nvme0`, or another disk such as
+/// `sda`.
+pub fn is_interrupt_of_drive(root: &Root, number: u32, drive: &str) -> bool {
+    let device = match drive.starts_with("nvme") {
+        true => format!("sys/class/nvme/{drive}/device"),
+        false => format!("sys/block/{drive}/device"),
+    };
+    (0..=FOLDERS_TO_CONTROLLER).any(|above| {
+        let folder = format!("{device}{}", "/..".repeat(above));
+        root.exists(&format!("{folder}/msi_irqs/{number}"))
+            || root.read_number_if_readable(&format!("{folder}/irq")) == Some(u64::from(number))
+    })
 }
 
 /// Reads an idle state of a CPU; `None` without name or latency.

@@ -23,7 +23,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "irq-affinity",
     kind: Kind::IrqAffinity,
     versioned: false,
-    summary: "which CPUs drives interrupt, but for queues of NVMe: the kernel manages their interrupts and refuses to move them",
+    summary: "which CPUs drives interrupt, but for queues of NVMe and virtio: the kernel manages their interrupts and refuses to move them",
     source: "/proc/irq/*/smp_affinity_list, kernel/irq/proc.c and irq_can_set_affinity_usr() in kernel/irq/manage.c",
     on: SIM_AND_MACHINE,
     keys: &[&CPUS],

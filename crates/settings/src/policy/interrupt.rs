@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_system::{At, DriveInterrupt};
+use wakepath_system::{At, DriveInterrupt, Root};
 use wakepath_units::cpus::format_cpu_list;
 
 use super::target::{SettingsBuilder, check_cpus_online};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Asks for the selected drives' interrupts to go to these CPUs. The kernel manages those of NVMe queues: they stay, and a
-    /// note says so.
+    /// Asks for the selected drives' interrupts to go to these CPUs. The kernel manages those of NVMe's and virtio's queues: they
+    /// stay, and a note says so.
     pub(super) fn add_wanted_interrupt_affinity(
         &mut self,
         cpus: &[usize],
@@ -21,28 +21,30 @@ impl SettingsBuilder<'_> {
             .into_iter()
             .filter(|interrupt| self.is_drive_of_interrupt_selected(interrupt))
             .collect();
+        let root = self.system.root();
         let with_queues: BTreeSet<String> = selected
             .iter()
-            .filter(|interrupt| is_managed(interrupt))
+            .filter(|interrupt| is_managed(root, interrupt))
             .filter_map(|interrupt| interrupt.nvme_controller().map(str::to_owned))
             .collect();
         // A controller's first interrupt has I/O only where there is no other.
         let with_io = selected.into_iter().filter(|interrupt| {
             let controller = interrupt.nvme_controller();
-            is_managed(interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
+            is_managed(root, interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
         });
         let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
-            with_io.partition(is_managed);
-        let names: Vec<&str> = managed
-            .iter()
-            .map(|managed| managed.name.as_str())
-            .collect();
-        let managed_stay = name_interrupts_that_stay(&names);
-        if movable.is_empty() {
+            with_io.partition(|interrupt| is_managed(root, interrupt));
+        let managed_stay = name_interrupts_that_stay(&managed);
+        let may_be_none =
+            self.targets.drives_may_come_later || !self.targets.excluded_drives.is_empty();
+        if movable.is_empty() && !may_be_none {
             let why = managed_stay.unwrap_or_else(|| {
                 "/proc/interrupts names no interrupt of a selected drive".to_owned()
             });
             return Err(self.policy_error(why));
+        }
+        if movable.is_empty() && self.targets.drives_may_come_later {
+            self.note_that_drives_may_come();
         }
         if let Some(stay) = managed_stay {
             self.add_note_once(format!("{}: {stay}", self.spec));
@@ -67,21 +69,35 @@ impl SettingsBuilder<'_> {
     }
 }
 
-/// Whether the kernel manages an interrupt: those of NVMe queues but the first, for which `nvme_setup_irqs()` sets a vector apart
-/// (`drivers/nvme/host/pci.c`, Linux 6.12).
-fn is_managed(interrupt: &DriveInterrupt) -> bool {
-    interrupt.nvme_queue().is_some_and(|queue| queue > 0)
+/// Whether the kernel manages an interrupt, so that nobody else may move it. Linux 6.13 and newer write-protect its file
+/// (`register_irq_proc()`, `kernel/irq/proc.c`). Older kernels refuse only the write itself, and the name has to tell: NVMe's
+/// first queue has a vector apart (`nvme_setup_irqs()`, `drivers/nvme/host/pci.c`, Linux 6.12). A virtio disk's queue has a
+/// name of its own only if its vector is managed (`vp_find_vqs_msix()`, `drivers/virtio/virtio_pci_common.c`).
+fn is_managed(root: &Root, interrupt: &DriveInterrupt) -> bool {
+    let file = format!("proc/irq/{}/smp_affinity_list", interrupt.number);
+    let is_write_protected = root
+        .type_and_permissions(&file)
+        .is_some_and(|(_, permissions)| permissions & 0o200 == 0);
+    is_write_protected
+        || interrupt.is_virtio_queue()
+        || interrupt.nvme_queue().is_some_and(|queue| queue > 0)
 }
 
 /// A sentence on interrupts that the kernel manages; `None` without any.
-fn name_interrupts_that_stay(names: &[&str]) -> Option<String> {
-    let first = names.first()?;
-    let all = match names {
-        [only] => (*only).to_owned(),
-        more => format!("{first} and {} more", more.len() - 1),
+fn name_interrupts_that_stay(managed: &[DriveInterrupt]) -> Option<String> {
+    let (first, more) = managed.split_first()?;
+    let all = match more.len() {
+        0 => first.name.clone(),
+        count => format!("{} and {count} more", first.name),
+    };
+    let is_nvme = managed.iter().all(|one| one.nvme_controller().is_some());
+    let queues = if is_nvme {
+        "NVMe queues"
+    } else {
+        "drives' queues"
     };
     Some(format!(
-        "the kernel manages the interrupts of NVMe queues ({all}), and lets nobody move them; rq-affinity chooses which CPU \
+        "the kernel manages the interrupts of {queues} ({all}), and lets nobody move them; rq-affinity chooses which CPU \
          completes requests"
     ))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
@@ -188,6 +189,63 @@ fn an_interrupt_goes_back_to_its_cpu_once_that_is_online_again() {
     let moved = names(&done.reset, ToString::to_string);
     assert_eq!(moved, ["irq-affinity:irq125"]);
     assert_eq!(read(machine, AFFINITY), "1");
+}
+
+/// A controller whose driver is bound anew gets interrupts with the kernel's affinity, also with another number.
+#[test]
+fn the_interrupt_of_a_new_controller_gets_its_cpus() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let controller = "sys/devices/pci0000:00/0000:00:17.0";
+    let unit = format!("{controller}/ata1/host0/target0:0:0/0:0:0:0");
+    fs::create_dir_all(machine.join(format!("{unit}/block/sda"))).unwrap();
+    symlink("../..", machine.join(format!("{unit}/block/sda/device"))).unwrap();
+    symlink(
+        format!("../{}/block/sda", unit.strip_prefix("sys/").unwrap()),
+        machine.join("sys/block/sda"),
+    )
+    .unwrap();
+    let give_interrupt = |number: u32| {
+        let table =
+            format!(" {number}:  40  0  PCI-MSI-0000:00:17.0  0-edge  ahci[0000:00:17.0]\n");
+        write(machine, "proc/interrupts", &table);
+        for folder in [
+            format!("proc/irq/{number}"),
+            format!("{controller}/msi_irqs"),
+        ] {
+            fs::create_dir_all(machine.join(folder)).unwrap();
+        }
+        write(
+            machine,
+            &format!("proc/irq/{number}/smp_affinity_list"),
+            "0-1\n",
+        );
+        write(machine, &format!("{controller}/msi_irqs/{number}"), "msi\n");
+    };
+    // The driver is loaded after the boot's settings were written.
+    write(machine, "proc/interrupts", "");
+    write(
+        machine,
+        "etc/wakepath/settings.toml",
+        "policy = 'irq-affinity[cpus=1]'\n",
+    );
+    apply_persistent_settings_at_boot(&system).unwrap();
+    let other: ResetEvent = "nvme0".parse().unwrap();
+    let event: ResetEvent = "sda".parse().unwrap();
+    for (number, times) in [(125, 2), (126, 1)] {
+        give_interrupt(number);
+        assert!(look(&system, &other).reset.is_empty());
+        for _ in 0..times {
+            give_interrupt(number);
+            let done = look(&system, &event);
+            let written = names(&done.reset, ToString::to_string);
+            assert_eq!(written, [format!("irq-affinity:irq{number}")], "{done:?}");
+            let file = format!("proc/irq/{number}/smp_affinity_list");
+            assert_eq!(read(machine, &file), "1");
+        }
+        fs::remove_dir_all(machine.join(format!("proc/irq/{number}"))).unwrap();
+        fs::remove_file(machine.join(format!("{controller}/msi_irqs/{number}"))).unwrap();
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use crate::common::{assert_same, content, laptop, plan, read, write};
@@ -1183,6 +1184,35 @@ fn the_only_interrupt_of_a_controller_moves() {
     let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
     assert!(wanted.notes.is_empty(), "{wanted:?}");
     assert_eq!(wanted.values.len(), 2, "{wanted:?}");
+}
+
+/// A virtio disk's queues have managed interrupts, and Linux 6.13 and newer write-protect the files of all such.
+#[test]
+fn interrupts_that_the_kernel_manages_stay_and_are_named() {
+    let (directory, system) = laptop_with_interrupts();
+    let table = directory.path().join("proc/interrupts");
+    let with_disk = fs::read_to_string(&table).unwrap()
+        + " 126:  1  0  PCI-MSIX-0000:00:02.0  1-edge  virtio0-req.0\n"
+        + " 127:  1  0  PCI-MSIX-0000:00:03.0  0-edge  hpsa0-msix0\n";
+    fs::write(&table, with_disk).unwrap();
+    for number in [126, 127] {
+        let folder = directory.path().join(format!("proc/irq/{number}"));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("smp_affinity_list");
+        fs::write(&file, "0-3\n").unwrap();
+        let mode = if number == 127 { 0o444 } else { 0o644 };
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let set = "irq-affinity[cpus=1]".parse().unwrap();
+    let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
+    let places: Vec<String> = wanted
+        .values
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .collect();
+    assert_eq!(places, ["irq-affinity:irq125"]);
+    let note = "the kernel manages the interrupts of drives' queues (nvme0q1 and 2 more)";
+    assert!(wanted.notes[0].contains(note), "{wanted:?}");
 }
 
 #[test]
