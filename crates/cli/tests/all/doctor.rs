@@ -171,7 +171,7 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
 }
 
 #[test]
-fn exits_of_each_kind_of_core_stand_beside_the_declared_ones() {
+fn exits_of_each_kind_of_core_stand_in_place_of_declared_ones() {
     let captured = copy_of_laptop();
     hybrid(captured.path());
     let root = captured.path().to_str().unwrap();
@@ -213,7 +213,7 @@ fn exits_of_each_kind_of_core_stand_beside_the_declared_ones() {
     for said in [
         "2 figures are measured",
         &format!("cluster.efficiency.idle_state.{deepest}.true_exit_us"),
-        "911.0 us measured and 1822.0 us measured",
+        "measured exit latencies",
     ] {
         assert!(report.contains(said), "{said}: {report}");
     }

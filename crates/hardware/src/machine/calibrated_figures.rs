@@ -39,11 +39,7 @@ impl Machine {
         }
         for cluster in &mut self.cluster {
             let mut earlier = calibrated.cluster.iter();
-            let same = |found: &&Cluster| {
-                (&found.name, &found.core, found.cpus)
-                    == (&cluster.name, &cluster.core, cluster.cpus)
-            };
-            if let Some(found) = earlier.find(same) {
+            if let Some(found) = earlier.find(|found| found.is_same_cluster(cluster)) {
                 transfer.take_wake_figures_of_cluster(cluster, found);
             }
         }
@@ -62,6 +58,13 @@ impl Machine {
             take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
         }
         transfer.taken
+    }
+}
+
+impl Cluster {
+    /// Whether both are the same cluster of one machine, whatever their figures.
+    fn is_same_cluster(&self, other: &Self) -> bool {
+        (&self.name, &self.core, self.cpus) == (&other.name, &other.core, other.cpus)
     }
 }
 
@@ -301,6 +304,12 @@ mod tests {
         machine.check().unwrap();
     }
 
+    fn exit_from_c6(machine: &Machine, cluster: usize) -> Figure {
+        let states = machine.idle_states_on_cluster(&machine.cluster[cluster]);
+        let state = states.iter().find(|state| state.name == "C6");
+        state.unwrap().true_exit_us.clone()
+    }
+
     /// Efficiency cores take longer to leave a state than performance cores, and the state is in the file once.
     #[test]
     fn exits_of_a_kind_of_core_are_taken_for_its_cluster() {
@@ -316,15 +325,10 @@ mod tests {
             "cluster.{}.idle_state.C6.true_exit_us",
             captured.cluster[last].name
         );
-        assert_eq!(taken, [key.clone()]);
+        assert_eq!(taken, std::slice::from_ref(&key));
         assert!(now.figures().iter().any(|figure| figure.key == key));
-        let exit_us = |cluster: usize| {
-            let states = now.idle_states_on_cluster(&now.cluster[cluster]);
-            let state = states.iter().find(|state| state.name == "C6");
-            state.unwrap().true_exit_us.clone()
-        };
-        assert_eq!(exit_us(last), measured(156.0));
-        assert_ne!(exit_us(0), measured(156.0));
+        assert_eq!(exit_from_c6(&now, last), measured(156.0));
+        assert_ne!(exit_from_c6(&now, 0), measured(156.0));
         now.check().unwrap();
         // Neither stale figures nor those of other cores are taken, and no empty table is left.
         let mut stale = captured.clone();
