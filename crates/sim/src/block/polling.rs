@@ -11,6 +11,13 @@ impl<O: Observer> Engine<'_, O> {
         let Some(request) = self.merge_ended_piece(id) else {
             return;
         };
+        if !self.leave_completion_to_submitter(request) {
+            self.hand_polled_completion_to_task(request);
+        }
+    }
+
+    /// Gives a task its completed request.
+    pub(crate) fn hand_polled_completion_to_task(&mut self, request: RequestId) {
         let task = self.requests[request].task;
         let cpu = self.tasks[task].cpu;
         self.context

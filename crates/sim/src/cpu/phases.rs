@@ -213,8 +213,13 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(task) = c.run_queue.current_task()
             && let Some(until) = self.tasks[task].spins_until()
         {
-            // Spinning ends at a time, however fast the CPU is.
-            return until.saturating_sub(self.context.now());
+            // Spinning ends at a time, however fast the CPU is, or at once if its end has come while the CPU was stopped.
+            let is_over = self.polling_is_over(task);
+            return if is_over {
+                0
+            } else {
+                until.saturating_sub(self.context.now())
+            };
         }
         self.domains[c.domain]
             .time_for_work(self.context.now(), c.phase.work_as_if_alone_on_core(work))

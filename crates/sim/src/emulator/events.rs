@@ -2,7 +2,7 @@
 //!
 //! One clock counts for all CPUs. The CPU with the turn works until idle, or until a timer expires. A CPU is idle when
 //! halted, when polling, while its task spins with `pause`, or while leaving an idle state, except for the last part. A CPU
-//! whose task spins without `pause` lets others go first at each end of an interval. No
+//! whose task spins without `pause` has a timer at equal intervals, whose interrupt pauses. No
 //! other CPU begins anything meanwhile: interrupts, ends of exit latencies and work cut off wait for the turn. Only
 //! emulated machines pay for any part of this.
 
@@ -21,18 +21,17 @@ impl<O: Observer> Engine<'_, O> {
             let holder = self.emulator.turns.as_ref()?.holder;
             let works = holder.is_some_and(|holder| self.holder_keeps_turn(holder));
             let turns = self.emulator.turns.as_mut()?;
-            let pauses = std::mem::take(&mut turns.pauses);
             if let Some(holder) = holder {
-                if works && !((turns.deadline || pauses) && turns.others_wait(holder, now)) {
+                if works && !(turns.deadline && turns.others_wait(holder, now)) {
+                    // Where nobody waits, a pause is over at once.
+                    turns.spin_turns.take_due_pause(holder);
                     return None;
                 }
                 // If a timer ends the turn, the next CPU finds no time left, and is passed over.
                 turns.last = holder;
                 turns.holder = None;
                 if works {
-                    if !pauses {
-                        turns.last = (holder + usize::from(holder < cpus)) % (cpus + 1);
-                    }
+                    turns.last = (holder + usize::from(holder < cpus)) % (cpus + 1);
                     if holder < cpus {
                         self.stop_work_until_next_turn(holder);
                     } else {
@@ -42,7 +41,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             let turns = self.emulator.turns.as_mut()?;
             turns.deadline = false;
-            let next = turns.next_in_turn(now)?;
+            let next = turns.next_holder(now)?;
             turns.holder = Some(next);
             if next < cpus {
                 return Some((next, std::mem::take(&mut turns.waiting[next])));

@@ -113,8 +113,7 @@ pub(crate) struct Turns {
     pub(super) player: Player,
     /// Whether a timer has expired, which ends the turn.
     pub(super) deadline: bool,
-    /// Whether the holder, which still works, lets others go first.
-    pub(super) pauses: bool,
+    pub(super) spin_turns: SpinTurns,
 }
 
 impl Turns {
@@ -126,7 +125,7 @@ impl Turns {
             exits: vec![Exit::None; cpus],
             player: Player::new(setup),
             deadline: false,
-            pauses: false,
+            spin_turns: SpinTurns::new(cpus),
         }
     }
 
@@ -185,12 +184,79 @@ impl Turns {
         }
     }
 
+    /// The CPU that gets the turn next. A CPU that is to pause lets the others go first.
+    pub(crate) fn next_holder(&mut self, now: u64) -> Option<usize> {
+        let next = self.next_in_turn(now)?;
+        if self.spin_turns.take_due_pause(next) && self.others_wait(next, now) {
+            self.last = next;
+            return self.next_holder(now);
+        }
+        Some(next)
+    }
+
     /// The next CPU that wants the turn, searched round the CPUs from the last holder; `None` if nobody wants it.
     pub(crate) fn next_in_turn(&self, now: u64) -> Option<usize> {
         let all = self.waiting.len() + 1;
         (1..=all)
             .map(|step| (self.last + step) % all)
             .find(|who| self.wants_turn(*who, now))
+    }
+}
+
+/// Timers at which CPUs pause whose programs spin without pauses, as those of `rig/spin`.
+#[derive(Debug)]
+pub(crate) struct SpinTurns {
+    /// Number of programs that spin.
+    programs: u32,
+    /// By CPU, whether the CPU pauses as soon as it has the turn.
+    pauses: Vec<bool>,
+    /// When the timers expire next; [`NEVER`] if no program spins.
+    pub(super) next: u64,
+}
+
+impl SpinTurns {
+    fn new(cpus: usize) -> Self {
+        Self {
+            programs: 0,
+            pauses: vec![false; cpus],
+            next: NEVER,
+        }
+    }
+
+    /// Notes that a program begins to spin, with a timer that expires every `turn` ns.
+    pub(super) fn add_program(&mut self, now: u64, turn: u64) {
+        self.programs += 1;
+        self.set_timers(now, turn);
+    }
+
+    pub(super) fn remove_program(&mut self) {
+        self.programs = self.programs.saturating_sub(1);
+        if self.programs == 0 {
+            self.next = NEVER;
+        }
+    }
+
+    /// Sets the timers anew if they have expired. Returns whether they had.
+    pub(super) fn expire_timers(&mut self, now: u64, turn: u64) -> bool {
+        let expire = self.next <= now;
+        if expire {
+            self.set_timers(now, turn);
+        }
+        expire
+    }
+
+    fn set_timers(&mut self, now: u64, turn: u64) {
+        self.next = (now / turn.max(1) + 1).saturating_mul(turn.max(1));
+    }
+
+    /// Makes a CPU pause as soon as it has the turn.
+    pub(super) fn request_pause(&mut self, cpu: CpuId) {
+        self.pauses[cpu] = true;
+    }
+
+    /// Whether a CPU was to pause; then it need not any more.
+    pub(super) fn take_due_pause(&mut self, cpu_or_player: usize) -> bool {
+        (self.pauses.get_mut(cpu_or_player)).is_some_and(std::mem::take)
     }
 }
 

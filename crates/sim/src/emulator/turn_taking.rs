@@ -72,22 +72,40 @@ impl Emulator {
         }
     }
 
-    /// Time in ns until a CPU whose program spins without pauses lets others run; `None` on a real machine.
-    pub(crate) fn time_until_spin_turn_ends(&self, now: u64) -> Option<u64> {
-        let turn = self.turns.as_ref()?.player.setup.spin_turn;
-        (turn > 0).then(|| turn - now % turn)
+    /// Notes that a program begins to spin without pauses: a timer pauses for it.
+    pub(crate) fn begin_spin_turns(&mut self, now: u64) {
+        if let Some(turns) = &mut self.turns {
+            let turn = turns.player.setup.spin_turn;
+            turns.spin_turns.add_program(now, turn);
+        }
+    }
+
+    /// Notes that a program that spun has ended.
+    pub(crate) fn end_spin_turns(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.spin_turns.remove_program();
+        }
+    }
+
+    /// Notes whether timers of programs that spin have expired, which ends the turn. Returns whether they have.
+    pub(crate) fn expire_spin_timers(&mut self, now: u64) -> bool {
+        self.turns.as_mut().is_some_and(|turns| {
+            let expired = (turns.spin_turns).expire_timers(now, turns.player.setup.spin_turn);
+            turns.deadline |= expired;
+            expired
+        })
+    }
+
+    /// Makes a CPU whose program spins let the others go first, as soon as it has the turn.
+    pub(crate) fn request_pause(&mut self, cpu: CpuId) {
+        if let Some(turns) = &mut self.turns {
+            turns.spin_turns.request_pause(cpu);
+        }
     }
 
     /// Whether any CPU but this one, or the player, waits for the turn.
     pub(crate) fn others_want_turn(&self, cpu: CpuId, now: u64) -> bool {
         (self.turns.as_ref()).is_some_and(|turns| turns.others_wait(cpu, now))
-    }
-
-    /// Lets others have the turn before its holder goes on.
-    pub(crate) fn pause_turn(&mut self) {
-        if let Some(turns) = &mut self.turns {
-            turns.pauses = true;
-        }
     }
 
     /// Lets a request end at `end`: by an event on a real machine, by the player on an emulated machine.
@@ -119,7 +137,8 @@ impl Emulator {
     pub(crate) fn handle_player_event(&mut self, now: u64) -> Option<RequestId> {
         let turns = self.turns.as_mut()?;
         if turns.player.is_working() {
-            return turns.player.end_work(now);
+            let is_over = turns.player.next_event_time() <= now;
+            return is_over.then(|| turns.player.end_work(now)).flatten();
         }
         if turns.player.next_event_time() <= now && turns.player.is_halted() {
             turns.deadline = true;
@@ -133,8 +152,11 @@ impl Emulator {
             return;
         };
         turns.deadline = false;
-        let at = turns.player.next_event_time();
-        if at == NEVER || (at <= context.now() && !turns.player.is_working()) {
+        let own = turns.player.next_event_time();
+        let is_due = own <= context.now() && !turns.player.is_working();
+        let next_spin_turn = turns.spin_turns.next.max(context.now());
+        let at = (if is_due { NEVER } else { own }).min(next_spin_turn);
+        if at == NEVER {
             context.cancel(Slot::Player);
         } else {
             context.schedule_unless_due_then(Slot::Player, at);

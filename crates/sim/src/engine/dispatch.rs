@@ -145,6 +145,7 @@ impl<O: Observer> Engine<'_, O> {
             // An idle CPU has nothing that a host could take.
             Slot::Theft(cpu) => self.schedule_next_theft(cpu),
             _ => {
+                self.pause_programs_at_spin_timers();
                 if let Some(request) = self.emulator.handle_player_event(self.context.now()) {
                     self.handle_request_served_by_drive(request);
                 }
@@ -333,6 +334,8 @@ impl<O: Observer> Engine<'_, O> {
             self.resume_stopped_work(cpu);
         }
         if waiting.has_phase_end() {
+            // Something may have ended the phase once more meanwhile.
+            self.cancel_phase_end(cpu);
             self.handle_phase_end(cpu);
         }
         if waiting.has_interrupt() && self.cpus[cpu].has_pending_interrupt() {

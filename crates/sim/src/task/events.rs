@@ -153,30 +153,16 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Makes the current task poll until `time` at most, or until there is something to do for it.
     pub(in crate::task) fn poll_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
-        let t = &mut self.tasks[task];
-        let goes_on = t.step == Step::Poll;
-        t.begin_spin_step(Step::Poll, time);
-        let now = self.context.now();
-        if !t.spins_with_pauses()
-            && let Some(turn) = self.emulator.time_until_spin_turn_ends(now)
-        {
-            let mut until = time.min(now + turn);
-            if goes_on && self.emulator.others_want_turn(cpu, now) {
-                // The interval is over, so that the task looks at its ring as soon as it has the turn again.
-                until = now;
-                self.emulator.pause_turn();
-            }
-            t.begin_spin_step(Step::Poll, until);
-        }
+        self.tasks[task].begin_spin_step(Step::Poll, time);
         self.continue_spinning(cpu, task);
     }
 
-    /// Whether a polling task has something to do at once.
-    fn polling_is_over(&self, task: TaskId) -> bool {
+    /// Whether a task polls, and has something to do at once.
+    pub(crate) fn polling_is_over(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         match t.kind {
             Kind::KernelThread(KernelThread::Submitter(index)) => {
-                self.submitter_stops_spinning(index)
+                t.step == Step::Poll && self.submitter_stops_spinning(index)
             }
             _ => t.completions_so_far_end_spin(),
         }
@@ -186,7 +172,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn continue_spinning(&mut self, cpu: CpuId, task: TaskId) {
         let mut until = self.tasks[task].spins_until().unwrap_or(self.context.now());
-        if self.tasks[task].step == Step::Poll && self.polling_is_over(task) {
+        if self.polling_is_over(task) {
             until = self.context.now();
         }
         self.spin_current_task_for(cpu, until.saturating_sub(self.context.now()));

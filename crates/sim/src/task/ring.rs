@@ -28,11 +28,153 @@ pub(crate) struct Submitter {
     pub(super) asleep: bool,
     /// Whether the process has ended.
     pub(super) ended: bool,
+    pub(super) looks: CompletionLooks,
+}
+
+/// Where a thread is in a round of its loop: it looks for completions, then submits what was in the ring when the round began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RoundStage {
+    #[default]
+    Begins,
+    /// The thread looks for the request at this place in the list.
+    Looks(usize),
+    Submits,
+}
+
+/// Next action of a thread in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoundAction {
+    /// A look found nothing, or the round is over: the loop has a pause there.
+    Pause,
+    /// Submit the next entry of the ring.
+    Submit,
+    /// Hand completions to the process.
+    Reap,
+}
+
+/// A thread's looks for completions of polled requests, for machines on which a look takes time.
+///
+/// As `io_do_iopoll()` (Linux 6.12): one look per round for each request in flight, in the order of submission. A look finds all
+/// requests that the drive has completed, and completes those that follow the one looked for. A round ends with the first such run.
+#[derive(Debug, Default)]
+pub(super) struct CompletionLooks {
+    pub(super) stage: RoundStage,
+    /// Requests in flight in the order of submission, and whether a look has found their completion.
+    pub(super) listed: VecDeque<(RequestId, bool)>,
+    /// Requests that the drive has completed, which no look has found.
+    pub(super) completed: Vec<RequestId>,
+    /// Entries of the ring that the round submits still.
+    entries: usize,
+    /// Requests that the last look completes.
+    pub(super) reaped: Vec<RequestId>,
+}
+
+impl CompletionLooks {
+    /// Whether no request is in flight.
+    pub(super) fn are_over(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Goes on with the round of a thread whose ring has so many entries, to the next action.
+    pub(super) fn continue_round(&mut self, entries: usize) -> RoundAction {
+        loop {
+            match self.stage {
+                RoundStage::Begins => {
+                    self.entries = entries;
+                    self.stage = RoundStage::Looks(0);
+                }
+                RoundStage::Looks(place) => match self.listed.get(place) {
+                    None => self.stage = RoundStage::Submits,
+                    Some((_, true)) => {
+                        self.reap_from(place);
+                        self.stage = RoundStage::Submits;
+                        return RoundAction::Reap;
+                    }
+                    Some(_) if self.completed.is_empty() => {
+                        self.stage = RoundStage::Looks(place + 1);
+                        return RoundAction::Pause;
+                    }
+                    Some(_) => {
+                        self.note_found_completions();
+                        if !self.listed[place].1 {
+                            self.stage = RoundStage::Looks(place + 1);
+                        }
+                    }
+                },
+                RoundStage::Submits if self.entries > 0 => {
+                    self.entries -= 1;
+                    return RoundAction::Submit;
+                }
+                RoundStage::Submits => {
+                    self.stage = RoundStage::Begins;
+                    return RoundAction::Pause;
+                }
+            }
+        }
+    }
+
+    fn note_found_completions(&mut self) {
+        for (request, is_found) in &mut self.listed {
+            *is_found |= self.completed.contains(request);
+        }
+        self.completed.clear();
+    }
+
+    /// Completes the requests from a place in the list on, up to the first without a completion.
+    fn reap_from(&mut self, place: usize) {
+        while let Some((_, true)) = self.listed.get(place)
+            && let Some((request, _)) = self.listed.remove(place)
+        {
+            self.reaped.push(request);
+        }
+    }
 }
 
 impl Submitter {
     /// Work in cycles to tell the thread of a submission: a `system_call` that wakes the thread; none if the thread spins.
     pub(super) fn wake_up_work(&self, system_call: Cycles) -> Cycles {
         if self.asleep { system_call } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks_at_requests(listed: usize) -> CompletionLooks {
+        CompletionLooks {
+            listed: (0..listed)
+                .map(|request| (request as RequestId, false))
+                .collect(),
+            ..CompletionLooks::default()
+        }
+    }
+
+    #[test]
+    fn a_round_looks_once_for_each_request_and_then_submits_what_was_there() {
+        let mut looks = looks_at_requests(3);
+        for _ in 0..3 {
+            assert_eq!(looks.continue_round(2), RoundAction::Pause);
+        }
+        // What comes meanwhile waits for the next round.
+        for _ in 0..2 {
+            assert_eq!(looks.continue_round(9), RoundAction::Submit);
+        }
+        assert_eq!(looks.continue_round(9), RoundAction::Pause);
+        assert_eq!(looks.stage, RoundStage::Begins);
+    }
+
+    #[test]
+    fn a_completion_found_behind_its_request_waits_for_the_next_round() {
+        let mut looks = looks_at_requests(3);
+        assert_eq!(looks.continue_round(0), RoundAction::Pause);
+        looks.completed.extend([0, 1]);
+        assert_eq!(looks.continue_round(0), RoundAction::Reap);
+        assert_eq!(looks.reaped, [1]);
+        looks.reaped.clear();
+        assert_eq!(looks.continue_round(0), RoundAction::Pause);
+        assert_eq!(looks.continue_round(0), RoundAction::Reap);
+        assert_eq!(looks.reaped, [0]);
+        assert_eq!(looks.listed, [(2, false)]);
     }
 }

@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::request::Request;
-use crate::core::basics::{CpuId, Direction, TaskId};
+use crate::core::basics::{CpuId, Direction, RequestId, TaskId};
 use crate::core::observer::{Observer, RequestOrigin, RequestPlace, RequestStep};
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
 use crate::task::fio::setup::JobSetup;
-use crate::task::ring::{RingEntry, Submitter};
+use crate::task::ring::{CompletionLooks, RingEntry, RoundAction, Submitter};
 use crate::task::state::{Kind, Step, Task};
 
 /// Time in ns without submissions after which the thread sleeps (`sq_thread_idle`, fio's and the kernel's default).
@@ -46,7 +46,10 @@ impl<O: Observer> Engine<'_, O> {
             last: self.context.now(),
             asleep: true,
             ended: false,
+            looks: CompletionLooks::default(),
         });
+        let now = self.context.now();
+        self.emulator.begin_spin_turns(now);
     }
 
     /// Puts a process's request into the ring of its thread, and wakes the thread if it sleeps.
@@ -98,13 +101,28 @@ impl<O: Observer> Engine<'_, O> {
         let submitter = &mut self.workload.submitters[index];
         submitter.ended = true;
         let thread = submitter.thread;
+        self.emulator.end_spin_turns();
         self.end_spin_if_spinning(thread);
+    }
+
+    /// Makes the CPUs of processes with such threads pause, if their timers have expired on an emulated machine.
+    pub(crate) fn pause_programs_at_spin_timers(&mut self) {
+        if self.emulator.expire_spin_timers(self.context.now()) {
+            for submitter in self
+                .workload
+                .submitters
+                .iter()
+                .filter(|thread| !thread.ended)
+            {
+                self.emulator.request_pause(self.tasks[submitter.owner].cpu);
+            }
+        }
     }
 
     /// Whether a spinning thread has something to do at once.
     pub(in crate::task) fn submitter_stops_spinning(&self, index: usize) -> bool {
         let submitter = &self.workload.submitters[index];
-        submitter.ended || !submitter.ring.is_empty()
+        submitter.ended || !submitter.ring.is_empty() || !submitter.looks.completed.is_empty()
     }
 
     /// Follows up a thread's finished segment of work: hands over what it has submitted, and goes on with the ring.
@@ -116,18 +134,24 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         let now = self.context.now();
         if let Some(entry) = self.workload.submitters[index].present.take() {
-            self.submit_entry(cpu, task, entry);
+            self.submit_entry((cpu, task), index, entry);
         }
-        let submitter = &mut self.workload.submitters[index];
-        if let Some(entry) = submitter.ring.pop_front() {
-            submitter.present = Some(entry);
-            submitter.last = now;
-            let work = self.setup.io.submission_work(entry.bytes);
-            self.requests[entry.request].attribute_time_until(Part::WaitingToRun, now);
-            self.tasks[task].begin_step(Step::Submit, work);
-            self.start_work(cpu, Mode::Task, work);
+        let submitter = &self.workload.submitters[index];
+        let has_round = self.submitter_looks_for_completions(index)
+            && !(submitter.ring.is_empty() && submitter.looks.are_over());
+        let submits = if has_round {
+            self.continue_round_of_submitter(index) == RoundAction::Submit
+        } else {
+            true
+        };
+        if submits && self.begin_submission_of_next_entry(cpu, task, index) {
             return TaskTurn::Busy;
         }
+        if has_round && self.emulator.others_want_turn(cpu, now) {
+            self.poll_until(cpu, task, now);
+            return TaskTurn::Busy;
+        }
+        let submitter = &mut self.workload.submitters[index];
         let until = submitter.last + SLEEPS_AFTER;
         let owner = &self.tasks[submitter.owner].requests;
         let polls = owner.polled && owner.in_flight > 0;
@@ -141,8 +165,63 @@ impl<O: Observer> Engine<'_, O> {
         TaskTurn::Busy
     }
 
+    /// Begins the work of submitting the next entry of a thread's ring. Returns whether there is one.
+    fn begin_submission_of_next_entry(&mut self, cpu: CpuId, task: TaskId, index: usize) -> bool {
+        let now = self.context.now();
+        let submitter = &mut self.workload.submitters[index];
+        let Some(entry) = submitter.ring.pop_front() else {
+            return false;
+        };
+        submitter.present = Some(entry);
+        submitter.last = now;
+        let work = self.setup.io.submission_work(entry.bytes);
+        self.requests[entry.request].attribute_time_until(Part::WaitingToRun, now);
+        self.tasks[task].begin_step(Step::Submit, work);
+        self.start_work(cpu, Mode::Task, work);
+        true
+    }
+
+    /// Whether each look of a thread for completions takes time: on an emulated machine, whose other CPUs run at each look.
+    fn submitter_looks_for_completions(&self, index: usize) -> bool {
+        let owner = self.workload.submitters[index].owner;
+        self.emulator.cpus_take_turns() && self.tasks[owner].requests.polled
+    }
+
+    /// Goes on with a thread's round to the next pause or submission.
+    fn continue_round_of_submitter(&mut self, index: usize) -> RoundAction {
+        loop {
+            let submitter = &mut self.workload.submitters[index];
+            let action = submitter.looks.continue_round(submitter.ring.len());
+            if action != RoundAction::Reap {
+                return action;
+            }
+            for request in std::mem::take(&mut submitter.looks.reaped) {
+                self.hand_polled_completion_to_task(request);
+            }
+        }
+    }
+
+    /// Leaves a polled request that its drive has completed to the looks of a thread. Returns whether there is such a thread.
+    pub(crate) fn leave_completion_to_submitter(&mut self, request: RequestId) -> bool {
+        let owner = self.requests[request].task;
+        let Kind::FioProcess(process) = &self.tasks[owner].kind else {
+            return false;
+        };
+        let Some(index) = process.submitter else {
+            return false;
+        };
+        if !self.submitter_looks_for_completions(index) {
+            return false;
+        }
+        let submitter = &mut self.workload.submitters[index];
+        submitter.looks.completed.push(request);
+        let thread = submitter.thread;
+        self.end_spin_if_spinning(thread);
+        true
+    }
+
     /// Hands a request that a thread has submitted to the drives.
-    fn submit_entry(&mut self, cpu: CpuId, task: TaskId, entry: RingEntry) {
+    fn submit_entry(&mut self, (cpu, task): (CpuId, TaskId), index: usize, entry: RingEntry) {
         let now = self.context.now();
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
@@ -161,6 +240,10 @@ impl<O: Observer> Engine<'_, O> {
             place: RequestPlace::Unsettled,
         };
         self.context.tell_observer_of_request(step);
+        if self.submitter_looks_for_completions(index) {
+            let looks = &mut self.workload.submitters[index].looks;
+            looks.listed.push_back((entry.request, false));
+        }
         if self.drives.len() == 1 {
             self.give_to_drive(0, entry.request, entry.bytes);
         } else {

@@ -141,6 +141,26 @@ fn a_program_that_looks_at_its_ring_lets_others_run_at_intervals() {
 }
 
 #[test]
+fn a_thread_that_polls_for_completions_looks_once_for_each_request() {
+    let mut machine = laboratory();
+    machine.io_path.completion.poll_queues = Some(2);
+    machine.emulator.as_mut().unwrap().spin_turn_us = given(5.0);
+    let mean = |lines: &str| {
+        let thread = "ioengine=io_uring\nsqthread_poll\nsqthread_poll_cpu=1\ncpus_allowed=0";
+        run(&machine, &format!("{thread}\n{lines}")).latency_us.mean
+    };
+    let [one, four] = ["iodepth=1", "iodepth=4"].map(mean);
+    let [polled, four_polled] = ["hipri\niodepth=1", "hipri\niodepth=4"].map(mean);
+    println!("{one} {four} {polled} {four_polled}");
+    // The program has the turn at each look that finds nothing. What it submits waits for the next round.
+    assert!((four - one).abs() < 5.0, "{one} {four}");
+    assert!(
+        (10.0..25.0).contains(&(four_polled - polled)),
+        "{polled} {four_polled}"
+    );
+}
+
+#[test]
 fn fio_spins_through_its_pause_without_the_turn() {
     let iops = |jobs: u32| {
         let lines = format!("thinktime=200us\nthinktime_spin=200us\nnumjobs={jobs}");
