@@ -24,7 +24,7 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(holder) = holder {
                 if works && !(turns.deadline && turns.others_wait(holder, now)) {
                     // Where nobody waits, a pause is over at once.
-                    turns.spin_turns.take_due_pause(holder);
+                    turns.spins.take_due_pause(holder);
                     return None;
                 }
                 // If a timer ends the turn, the next CPU finds no time left, and is passed over.

@@ -113,7 +113,7 @@ pub(crate) struct Turns {
     pub(super) player: Player,
     /// Whether a timer has expired, which ends the turn.
     pub(super) deadline: bool,
-    pub(super) spin_turns: SpinTurns,
+    pub(super) spins: SpinTurns,
 }
 
 impl Turns {
@@ -125,7 +125,7 @@ impl Turns {
             exits: vec![Exit::None; cpus],
             player: Player::new(setup),
             deadline: false,
-            spin_turns: SpinTurns::new(cpus),
+            spins: SpinTurns::new(cpus),
         }
     }
 
@@ -187,7 +187,7 @@ impl Turns {
     /// The CPU that gets the turn next. A CPU that is to pause lets the others go first.
     pub(crate) fn next_holder(&mut self, now: u64) -> Option<usize> {
         let next = self.next_in_turn(now)?;
-        if self.spin_turns.take_due_pause(next) && self.others_wait(next, now) {
+        if self.spins.take_due_pause(next) && self.others_wait(next, now) {
             self.last = next;
             return self.next_holder(now);
         }

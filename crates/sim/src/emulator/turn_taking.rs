@@ -76,21 +76,21 @@ impl Emulator {
     pub(crate) fn begin_spin_turns(&mut self, now: u64) {
         if let Some(turns) = &mut self.turns {
             let turn = turns.player.setup.spin_turn;
-            turns.spin_turns.add_program(now, turn);
+            turns.spins.add_program(now, turn);
         }
     }
 
     /// Notes that a program that spun has ended.
     pub(crate) fn end_spin_turns(&mut self) {
         if let Some(turns) = &mut self.turns {
-            turns.spin_turns.remove_program();
+            turns.spins.remove_program();
         }
     }
 
     /// Notes whether timers of programs that spin have expired, which ends the turn. Returns whether they have.
     pub(crate) fn expire_spin_timers(&mut self, now: u64) -> bool {
         self.turns.as_mut().is_some_and(|turns| {
-            let expired = (turns.spin_turns).expire_timers(now, turns.player.setup.spin_turn);
+            let expired = (turns.spins).expire_timers(now, turns.player.setup.spin_turn);
             turns.deadline |= expired;
             expired
         })
@@ -99,7 +99,7 @@ impl Emulator {
     /// Makes a CPU whose program spins let the others go first, as soon as it has the turn.
     pub(crate) fn request_pause(&mut self, cpu: CpuId) {
         if let Some(turns) = &mut self.turns {
-            turns.spin_turns.request_pause(cpu);
+            turns.spins.request_pause(cpu);
         }
     }
 
@@ -154,7 +154,7 @@ impl Emulator {
         turns.deadline = false;
         let own = turns.player.next_event_time();
         let is_due = own <= context.now() && !turns.player.is_working();
-        let next_spin_turn = turns.spin_turns.next.max(context.now());
+        let next_spin_turn = turns.spins.next.max(context.now());
         let at = (if is_due { NEVER } else { own }).min(next_spin_turn);
         if at == NEVER {
             context.cancel(Slot::Player);
