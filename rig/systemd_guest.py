@@ -7,6 +7,9 @@ Each line of standard input is a JSON list, and is answered by a line on standar
   ["reboot", "PARAMETERS"]  an orderly end, then a boot; {}
   ["cut", "PARAMETERS"]     the power is cut, then a boot; {}
   ["processor", "NAME"]     from the next boot on the processor has this name; {}
+  ["sata"]                  from the next boot on there is a SATA disk; {}
+  ["plug"]                  puts a virtio disk into a slot of the running guest; {}
+  ["unplug"]                has the guest give the disk of the slot back; {}
 
 The disk is a copy of the image, and gone with the end of standard input. Files that --add names lie in /rig. With --ssh
 the guest has a network card for the address 10.0.2.15.
@@ -31,7 +34,9 @@ from systemd_image import SystemdImage, find_image
 
 # An emulated CPU takes half a minute; other tests may keep the machine busy.
 BOOT_S = 300
-NVME_BYTES = 64 << 20
+# A kernel takes some seconds to let a disk go.
+UNPLUG_S = 120
+DISK_BYTES = 64 << 20
 MODULES = ("rig/module", "rig/cpufreq", "rig/battery")
 # Without idle=halt, the ACPI driver takes the place of ours.
 KERNEL = "root=/dev/vda rw console=ttyS0 quiet panic=-1 no_timer_check idle=halt intel_idle.max_cstate=0"
@@ -52,10 +57,11 @@ class SystemdGuest:
         self.disk = scratch / "disk.img"
         run(["cp", "--sparse=always", str(image.disk), str(self.disk)])
         self.payload = payload_disk(image, scratch, added)
-        drive = scratch / "nvme.img"
-        with drive.open("wb") as file:
-            file.truncate(NVME_BYTES)
-        self.drive = drive
+        self.drive = empty_disk(scratch / "nvme.img")
+        self.sata = empty_disk(scratch / "sata.img")
+        self.pluggable = empty_disk(scratch / "pluggable.img")
+        self.has_sata = False
+        self.monitor = scratch / "monitor"
         self.qemu: subprocess.Popen[bytes] | None = None
         self.agent: socket.socket | None = None
         self.received = b""
@@ -80,8 +86,14 @@ class SystemdGuest:
             *("-chardev", f"socket,id=agent,path={where}"),
             *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=rig"),
             *("-device", "virtio-rng-pci", "-nic", self.network, "-no-reboot"),
+            *("-blockdev", f"driver=file,filename={self.pluggable},node-name=pluggable"),
+            *("-device", "pcie-root-port,id=port0,chassis=1"),
+            *("-qmp", f"unix:{self.monitor},server=on,wait=off"),
             *("-display", "none", "-monitor", "none", "-serial", f"file:{self.console}"),
         ]
+        if self.has_sata:
+            command += ["-drive", f"file={self.sata},if=none,id=sata,format=raw,cache=unsafe"]
+            command += ["-device", "ide-hd,drive=sata,bus=ide.0"]
         try:
             self.qemu = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except FileNotFoundError as error:
@@ -112,6 +124,25 @@ class SystemdGuest:
         if word != "done":
             raise RigError(f"the guest's answer to `{command}` is {line!r}")
         return {"status": int(status), "printed": base64.b64decode(printed).decode(errors="replace")}
+
+    def ask_monitor(self, command: str, *, until: str | None = None, **arguments: str) -> None:
+        """Has QEMU's monitor execute a command, and waits for an event that ends it."""
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(UNPLUG_S)
+            monitor.connect(str(self.monitor))
+            answers = monitor.makefile("rb")
+            answers.readline()
+            for name, given in (("qmp_capabilities", {}), (command, arguments)):
+                monitor.sendall(json.dumps({"execute": name, "arguments": given}).encode() + b"\n")
+                answer: dict[str, object] = {"event": ""}
+                while "event" in answer:
+                    answer = json.loads(answers.readline())
+                if "error" in answer:
+                    raise RigError(f"QEMU refuses {name}: {answer['error']}")
+            while until is not None:
+                event = json.loads(answers.readline())
+                if event.get("event") == until and event["data"].get("device") == arguments["id"]:
+                    break
 
     def end(self) -> None:
         """Has the guest end in an orderly way."""
@@ -148,9 +179,22 @@ class SystemdGuest:
                 self.boot(parameters)
             case ["processor", str(name)]:
                 self.board = [f"max,model-id={name}" if word == "max" else word for word in X86_BOARD]
+            case ["sata"]:
+                self.has_sata = True
+            case ["plug"]:
+                self.ask_monitor("device_add", driver="virtio-blk-pci", id="plugged", drive="pluggable", bus="port0")
+            case ["unplug"]:
+                self.ask_monitor("device_del", until="DEVICE_DELETED", id="plugged")
             case _:
                 raise RigError(f"no request {request}")
         return {}
+
+
+def empty_disk(path: Path) -> Path:
+    """A disk image of nothing but zeros."""
+    with path.open("wb") as image:
+        image.truncate(DISK_BYTES)
+    return path
 
 
 def payload_disk(image: SystemdImage, scratch: Path, added: list[Path]) -> Path:

@@ -295,10 +295,12 @@ const FOLDERS_TO_CONTROLLER: usize = 6;
 /// Whether an interrupt is that of a drive's controller. A drive is an NVMe controller such as `nvme0`, or another disk such as
 /// `sda`.
 pub fn is_interrupt_of_drive(root: &Root, number: u32, drive: &str) -> bool {
-    let device = match drive.starts_with("nvme") {
-        true => format!("sys/class/nvme/{drive}/device"),
-        false => format!("sys/block/{drive}/device"),
+    let class = if drive.starts_with("nvme") {
+        "sys/class/nvme"
+    } else {
+        "sys/block"
     };
+    let device = format!("{class}/{drive}/device");
     (0..=FOLDERS_TO_CONTROLLER).any(|above| {
         let folder = format!("{device}{}", "/..".repeat(above));
         root.exists(&format!("{folder}/msi_irqs/{number}"))

@@ -6,6 +6,8 @@
     reason = "a test may stop where its premises fail"
 )]
 
+use std::path::Path;
+
 use wakepath_policies::apst::{ApstSettings, plan_apst_table};
 use wakepath_system::nvme::ApstFeature;
 
@@ -60,6 +62,14 @@ fn assert_values(guest: &mut SystemdGuest, expected: &str) {
 
 /// A guest with the package installed, and with idle states, frequencies and a battery.
 fn installed_guest(test: &str) -> Option<SystemdGuest> {
+    installed_guest_that_boots(test, SystemdGuest::boot)
+}
+
+/// As [`installed_guest`], of a function that boots a guest with files in /rig.
+fn installed_guest_that_boots(
+    test: &str,
+    boot: fn(&[&Path]) -> Result<SystemdGuest, String>,
+) -> Option<SystemdGuest> {
     let package = match package() {
         Ok(package) => package,
         Err(reason) => {
@@ -68,7 +78,7 @@ fn installed_guest(test: &str) -> Option<SystemdGuest> {
         }
     };
     let drive = repository().join("rig/guest/apst_drive.py");
-    match SystemdGuest::boot(&[&package, &drive]) {
+    match boot(&[&package, &drive]) {
         Ok(mut guest) => {
             guest.must("dpkg --install /rig/wakepath_*.deb");
             give_settings_unit_time(&mut guest);
@@ -405,6 +415,181 @@ fn a_drive_that_comes_after_the_boot_gets_the_set() {
     guest.must("wakepath restore");
     assert_eq!(guest.must(read_ahead), own_kib);
     assert_eq!(guest.must(&format!("cat {TOLERANCE}")), "100000\n");
+}
+
+/// A set of interrupts and disks; the kernel's own values are all CPUs, 128 KiB and 1.
+const DISK_SET: &str = "irq-affinity[cpus=1] + read-ahead[kb=512] + rq-affinity[value=2]";
+
+/// Finds the number of the interrupt with a name.
+fn find_interrupt(guest: &mut SystemdGuest, name: &str) -> String {
+    let number = guest.must(&format!("grep -w '{name}' /proc/interrupts | cut -d: -f1"));
+    number.trim().to_owned()
+}
+
+/// The CPUs of the SATA controller's interrupt.
+fn cpus_of_interrupt(guest: &mut SystemdGuest) -> String {
+    let number = find_interrupt(guest, "ahci.*");
+    let cpus = guest.must(&format!("cat /proc/irq/{number}/smp_affinity_list"));
+    cpus.trim().to_owned()
+}
+
+/// Read-ahead and `rq_affinity` of a disk.
+fn queue_of_disk(guest: &mut SystemdGuest, disk: &str) -> String {
+    guest.must(&format!(
+        "cd /sys/block/{disk}/queue && echo $(cat read_ahead_kb rq_affinity)"
+    ))
+}
+
+/// Waits until the service after an event of a device has ended so many times in this boot.
+fn wait_for_service_after_event(guest: &mut SystemdGuest, device: &str, times: usize) {
+    guest.wait_for(&format!(
+        "test $(journalctl --boot | grep -c 'Finished wakepath-settings-reset@{device}.service') -ge {times}"
+    ));
+}
+
+/// What the services after events of a device have written in this boot, a line each.
+fn written_after_events(guest: &mut SystemdGuest, device: &str) -> Vec<String> {
+    guest.must("journalctl --sync");
+    let said = guest.said(&format!("wakepath-settings-re{device}"));
+    let lines = said
+        .lines()
+        .filter_map(|line| line.split_once("what was reset: "));
+    lines.map(|(_, names)| names.to_owned()).collect()
+}
+
+/// A guest with a SATA disk beside its virtio and NVMe disks, after a boot with the set.
+fn guest_with_kept_disks(test: &str) -> Option<SystemdGuest> {
+    let mut guest = installed_guest_that_boots(test, SystemdGuest::boot_with_sata_disk)?;
+    persist(&mut guest, DISK_SET);
+    guest.reboot("");
+    // The disk's driver may be loaded after the boot's settings were written.
+    guest.wait_for("test -b /dev/sda && grep -x 512 /sys/block/sda/queue/read_ahead_kb");
+    Some(guest)
+}
+
+#[test]
+#[ignore = "nightly: boots a guest several times"]
+fn interrupts_keep_their_cpus_unless_the_kernel_manages_them() {
+    let test = "interrupts_keep_their_cpus_unless_the_kernel_manages_them";
+    let Some(mut guest) = guest_with_kept_disks(test) else {
+        return;
+    };
+    assert_eq!(cpus_of_interrupt(&mut guest), "1");
+    // Queues of NVMe and of virtio: the kernel refuses, and so does a set of nothing else.
+    for queue in ["nvme0q1", "virtio[0-9]*-req.0"] {
+        let number = find_interrupt(&mut guest, queue);
+        let number = number.lines().next().unwrap();
+        guest.must(&format!("! echo 1 >/proc/irq/{number}/smp_affinity_list"));
+    }
+    let (status, refused) = guest.run("wakepath apply 'irq-affinity[cpus=1]' --drives nvme0 2>&1");
+    assert_ne!(status, 0, "{refused}");
+    let by_kernel = "the kernel manages the interrupts of NVMe queues (nvme0q1 and 1 more)";
+    assert!(refused.contains(by_kernel), "{refused}");
+    let said = guest.said("wakepath-settings.service");
+    let stay = "the kernel manages the interrupts of drives' queues (";
+    assert!(said.contains(stay), "{said}");
+
+    let number = find_interrupt(&mut guest, "ahci.*");
+    let reset = format!("irq-affinity:irq{number}");
+    let online = "/sys/devices/system/cpu/cpu1/online";
+    // The kernel moves the interrupt to CPU 0, and does not move it back.
+    let moved = guest.must(&format!(
+        "echo 0 >{online} && cat /proc/irq/{number}/smp_affinity_list && echo 1 >{online}"
+    ));
+    assert_ne!(moved, "1\n");
+    wait_for_service_after_event(&mut guest, "cpu1", 1);
+    assert_eq!(cpus_of_interrupt(&mut guest), "1");
+    assert_eq!(
+        written_after_events(&mut guest, "set@cpu1"),
+        [reset.as_str()]
+    );
+
+    // Sleep switches CPU 1 off, too; disks keep their values.
+    guest.must("echo processors >/sys/power/pm_test && systemctl start suspend.target");
+    guest.wait_for("journalctl --boot | grep 'Finished wakepath-settings-resume'");
+    wait_for_service_after_event(&mut guest, "cpu1", 2);
+    assert_eq!(cpus_of_interrupt(&mut guest), "1");
+    // Whichever of the two services is first.
+    let after_sleep = [
+        written_after_events(&mut guest, "set@cpu1").split_off(1),
+        written_after_events(&mut guest, "sume"),
+    ];
+    assert_eq!(after_sleep.concat(), [reset.as_str()]);
+
+    guest.must("echo 0 >/sys/module/wakepath_battery/parameters/plugged");
+    guest.wait_for("journalctl --boot | grep 'on battery'");
+    let said = guest.said("wakepath-settings-supply");
+    assert!(!said.contains("wrote 1"), "{said}");
+    assert_eq!(cpus_of_interrupt(&mut guest), "1");
+    for disk in ["sda", "vda", "nvme0n1"] {
+        assert_eq!(queue_of_disk(&mut guest, disk), "512 2\n", "{disk}");
+    }
+
+    guest.must("wakepath restore");
+    assert_eq!(cpus_of_interrupt(&mut guest), "0-1");
+}
+
+/// Disks are taken out and put back: one by QEMU, one with its controller by sysfs, one through a reset of its controller.
+#[test]
+#[ignore = "nightly: boots a guest several times"]
+fn disks_of_any_driver_get_the_set_again() {
+    let test = "disks_of_any_driver_get_the_set_again";
+    let Some(mut guest) = guest_with_kept_disks(test) else {
+        return;
+    };
+    for time in 1..=2 {
+        guest.must("test ! -e /sys/block/vdc");
+        guest.plug_virtio_disk();
+        wait_for_service_after_event(&mut guest, "vdc", time);
+        assert_eq!(queue_of_disk(&mut guest, "vdc"), "512 2\n");
+        let written = written_after_events(&mut guest, "set@vdc");
+        assert_eq!(written.len(), time, "{written:?}");
+        assert_eq!(written.last().unwrap(), "read-ahead:vdc, rq-affinity:vdc");
+        if time == 1 {
+            guest.unplug_virtio_disk();
+        }
+    }
+
+    let known = written_after_events(&mut guest, "set@sda").len();
+    let services =
+        "journalctl --boot | grep -c 'Finished wakepath-settings-reset@sda.service' || true";
+    let before: usize = guest.must(services).trim().parse().unwrap();
+    guest.must("echo 1 >/sys/bus/pci/devices/0000:00:1f.2/remove && test ! -e /sys/block/sda");
+    guest.must("echo 1 >/sys/bus/pci/rescan");
+    wait_for_service_after_event(&mut guest, "sda", before + 1);
+    assert_eq!(queue_of_disk(&mut guest, "sda"), "512 2\n");
+    assert_eq!(cpus_of_interrupt(&mut guest), "1");
+    let number = find_interrupt(&mut guest, "ahci.*");
+    let written = written_after_events(&mut guest, "set@sda").split_off(known);
+    let [names] = &written[..] else {
+        panic!("{written:?}");
+    };
+    for name in [
+        &format!("irq-affinity:irq{number}"),
+        "read-ahead:sda",
+        "rq-affinity:sda",
+    ] {
+        assert!(names.contains(name), "{names}");
+    }
+
+    // The driver sets the disk's limits anew, and read-ahead with them.
+    let known = written_after_events(&mut guest, "set@nvme0").len();
+    guest.must("echo 1 >/sys/class/nvme/nvme0/reset_controller");
+    guest.wait_for(
+        "journalctl --boot --unit wakepath-settings-reset@nvme0 | grep 'read-ahead:nvme0n1'",
+    );
+    assert_eq!(queue_of_disk(&mut guest, "nvme0n1"), "512 2\n");
+    let written = written_after_events(&mut guest, "set@nvme0").split_off(known);
+    assert_eq!(written, ["read-ahead:nvme0n1"]);
+
+    let status = guest.must("wakepath status");
+    assert!(!status.contains("drifted"), "{status}");
+    guest.must("wakepath restore");
+    for disk in ["vdc", "sda", "nvme0n1"] {
+        assert_eq!(queue_of_disk(&mut guest, disk), "128 1\n", "{disk}");
+    }
+    assert_eq!(cpus_of_interrupt(&mut guest), "0-1");
+    assert_eq!(guest.must("systemctl --failed --quiet"), "");
 }
 
 /// A tool that starts later: drift, which stays or is written again.

@@ -41,7 +41,12 @@ fn rig_command(files: &[&Path]) -> Command {
 impl SystemdGuest {
     /// Boots a guest that has these files in /rig. `Err`: why there is none.
     pub(crate) fn boot(files: &[&Path]) -> Result<Self, String> {
-        Self::start(&mut rig_command(files), Some(wait_for_turn()))
+        Self::start(&mut rig_command(files), &[], Some(wait_for_turn()))
+    }
+
+    /// As [`Self::boot`], with a SATA disk.
+    pub(crate) fn boot_with_sata_disk(files: &[&Path]) -> Result<Self, String> {
+        Self::start(&mut rig_command(files), &["sata"], Some(wait_for_turn()))
     }
 
     /// Boots two guests with a network card each, whose SSH is at these ports of 127.0.0.1.
@@ -49,12 +54,17 @@ impl SystemdGuest {
         let [first, second] = ports.map(|port| ["--ssh".to_owned(), port.to_string()]);
         let turn = wait_for_turn();
         Ok([
-            Self::start(rig_command(files).args(first), Some(turn))?,
-            Self::start(rig_command(files).args(second), None)?,
+            Self::start(rig_command(files).args(first), &[], Some(turn))?,
+            Self::start(rig_command(files).args(second), &[], None)?,
         ])
     }
 
-    fn start(rig: &mut Command, turn: Option<MutexGuard<'static, ()>>) -> Result<Self, String> {
+    /// Boots a guest after requests of one word, which give it more hardware.
+    fn start(
+        rig: &mut Command,
+        requests: &[&str],
+        turn: Option<MutexGuard<'static, ()>>,
+    ) -> Result<Self, String> {
         let mut rig = rig
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -67,7 +77,10 @@ impl SystemdGuest {
             rig,
             turn,
         };
-        if guest.ask(&json!(["boot", ""])).is_some() {
+        let is_equipped = requests
+            .iter()
+            .all(|word| guest.ask(&json!([word])).is_some());
+        if is_equipped && guest.ask(&json!(["boot", ""])).is_some() {
             return Ok(guest);
         }
         // The rig has said on standard error what is missing.
@@ -98,6 +111,16 @@ impl SystemdGuest {
     /// From the next boot on the processor has this name.
     pub(crate) fn exchange_processor(&mut self, name: &str) {
         self.ask(&json!(["processor", name])).unwrap();
+    }
+
+    /// A virtio disk is put into a slot of the running guest.
+    pub(crate) fn plug_virtio_disk(&mut self) {
+        self.ask(&json!(["plug"])).unwrap();
+    }
+
+    /// The guest's kernel gives the disk of the slot back.
+    pub(crate) fn unplug_virtio_disk(&mut self) {
+        self.ask(&json!(["unplug"])).unwrap();
     }
 
     /// The exit code of a shell command, and what it printed.
