@@ -143,7 +143,11 @@ fn is_anything_to_do(
             || read_unless_costly(system, event, &setting.key).is_none_or(|found| {
                 setting.results_in(system, &found)
                     || is_interrupt_without_cpu(system, setting)
-                    || (setting.reported.as_ref() == Some(&found) && !settings.enforce)
+                    || (setting.reported.as_ref() == Some(&found)
+                        && !settings.enforce
+                        // An event of another device may have come first, and have passed this for drift.
+                        && !(event.may_reset(system.root(), &setting.key)
+                            && is_interrupt_moved_off(setting, &found)))
             })
     };
     if !record.settings.iter().all(is_as_known) {

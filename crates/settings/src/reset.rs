@@ -219,16 +219,15 @@ const KEPT_BY_DRIVE: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, Keeps, MayRese
 const IN_DRIVE: [EventEffect; 5] = [MayReset, Elsewhere, Keeps, MayReset, MayReset];
 /// Lost when the CPUs go to which the interrupt may go, and when the drive asks for interrupts anew.
 const INTERRUPT: [EventEffect; 5] = [MayReset, MayReset, Keeps, MayReset, MayReset];
-/// A disk's limits, which drivers set anew when they look at the disk again.
-const DISK_LIMIT: [EventEffect; 5] = [Keeps, Elsewhere, Keeps, MayReset, MayReset];
+/// A disk's limits, which drivers set anew when they look at the disk again: NVMe does after sleep, too.
+const DISK_LIMIT: [EventEffect; 5] = [MayReset, Elsewhere, Keeps, MayReset, MayReset];
 
 /// Seen by the test of the package about sleep, CPUs and the power supply.
 const SEEN_ON_CPUS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange];
 /// Seen by the tests of the package about a drive with APST that is reset, or comes after the boot.
 const SEEN_ON_DRIVES: &[SurvivalEvent] = &[DriveReset, HotPlug];
-/// Seen by the tests of the package about interrupts, and about disks of any driver.
-const SEEN_ON_DISKS: &[SurvivalEvent] = &[Sleep, SupplyChange, DriveReset, HotPlug];
-const SEEN_ON_INTERRUPTS: &[SurvivalEvent] = &[Sleep, CpuOffAndOn, SupplyChange, HotPlug];
+/// Seen by the tests of the package about interrupts.
+const SEEN_ON_INTERRUPTS: &[SurvivalEvent] = &[CpuOffAndOn, SupplyChange, HotPlug];
 const PARAMETER: &str = "kernel/params.c";
 const CPUFREQ: &str = "drivers/cpufreq/cpufreq.c";
 const INTEL_PSTATE: &str = "drivers/cpufreq/intel_pstate.c";
@@ -258,9 +257,9 @@ pub static SURVIVALS: &[SettingSurvival] = &[
     survival("drive-latency", KEPT_BY_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/core.c"),
     survival("apst", IN_DRIVE, SEEN_ON_DRIVES, "drivers/nvme/host/pci.c"),
     survival("aspm", SYSTEM, &[], "drivers/pci/pcie/aspm.c"),
-    survival("read-ahead", DISK_LIMIT, SEEN_ON_DISKS, ""),
-    survival("rq-affinity", KEPT_BY_DRIVE, SEEN_ON_DISKS, ""),
-    survival("irq-affinity", INTERRUPT, SEEN_ON_INTERRUPTS, "drivers/nvme/host/pci.c"),
+    survival("read-ahead", DISK_LIMIT, &[SupplyChange, DriveReset, HotPlug], "drivers/nvme/host/core.c"),
+    survival("rq-affinity", KEPT_BY_DRIVE, &[Sleep, SupplyChange, DriveReset, HotPlug], ""),
+    survival("irq-affinity", INTERRUPT, SEEN_ON_INTERRUPTS, "kernel/irq/cpuhotplug.c, drivers/nvme/host/pci.c"),
 ];
 
 /// Which events a setting survives; `None` for one that ends with a process.

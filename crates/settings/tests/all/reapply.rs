@@ -185,6 +185,8 @@ fn an_interrupt_goes_back_to_its_cpu_once_that_is_online_again() {
     let done = look(&system, &ResetEvent::Interval);
     assert!(done.drift.is_empty(), "{done:?}");
     write(machine, ONLINE, "0-1\n");
+    // Between the CPU and its event.
+    assert_eq!(look(&system, &ResetEvent::Interval).drift.len(), 1);
     let done = look(&system, &ResetEvent::CpuOnline(1));
     let moved = names(&done.reset, ToString::to_string);
     assert_eq!(moved, ["irq-affinity:irq125"]);
