@@ -21,6 +21,8 @@ from typing import Any
 from packages import REPOSITORY, RigError, exit_status
 
 METRICS = ("mean_us", "iops", "p99_us")
+# Where the laboratory has times of fsync.
+SYNC_METRICS = ("sync_mean_us", "sync_p99_us")
 THREAD_METRICS = ("ops_per_s", "wake_mean_us", "wake_p99_us")
 # A metric, the share of cells that have to be so near, and how near in %.
 GOALS = (
@@ -391,7 +393,7 @@ def write_cells(file: Path, suites: dict[str, list[Compared]]) -> None:
 def figures(cell: Compared) -> list[tuple[str, list[float], list[float]]]:
     """The compared figures of a cell by name, with the repeats of both sides: metrics, and shares of states in %."""
     rates = (TICKLESS, *(FREQUENCIES if cell.follows_load() else ()))
-    names = (*METRICS, *THREAD_METRICS, *(rate.metric for rate in rates))
+    names = (*METRICS, *SYNC_METRICS, *THREAD_METRICS, *(rate.metric for rate in rates))
     found = [name for name in names if name in cell.lab.metrics and name in cell.sim.metrics]
     metrics = [(name, cell.sim.metrics[name], cell.lab.metrics[name]) for name in found]
     states = [(f"share of {state}", cell.sim.repeats(state), cell.lab.repeats(state)) for state in cell.lab.shares]

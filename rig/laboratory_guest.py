@@ -24,6 +24,8 @@ from rig import COMMON_MODULES, find_program
 # How long rt-app may take to end, in s of the guest.
 RT_APP_GRACE_S = 10
 DIRECTIONS = ("read", "write")
+# What a guest keeps of its drive in its memory of 1 GiB; a file system has all of it.
+STORE_MIB = 384
 FREQUENCY_GOVERNORS = ("schedutil", "performance", "powersave", "ondemand")
 
 
@@ -68,7 +70,8 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(job)
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
         uses_rt_app = any(cell.rt_app for cell in run.cells)
-        prepare = [PREPARE, *raid, *(["calibrate"] if uses_rt_app else [])]
+        files = [f"file_system {STORE_MIB}"] if machine.file_system else []
+        prepare = [PREPARE, *raid, *files, *(["calibrate"] if uses_rt_app else [])]
         tree.add_script([*sourced, *prepare, *(script(cell, run.seed) for cell in run.cells), FINISH])
         tree.add_program(find_program("fio"))
         if uses_rt_app:
@@ -84,8 +87,14 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
                     f"(CONFIG_DEBUG_INFO_BTF), and {kernel.image} has none; Debian's have"
                 )
             tree.add_program(find_program(str(run.program)))
-        tree.add_modules(kernel, [*COMMON_MODULES, *(["raid0"] if raid else [])])
-        add_hardware(tree, kernel, machine, run.seed, ["device_interrupts=1"] if run.device_interrupts else [])
+        modules = [*COMMON_MODULES, *(["raid0"] if raid else [])]
+        drive = ["device_interrupts=1"] if run.device_interrupts else []
+        if machine.file_system:
+            tree.add_program(find_program("mke2fs"))
+            modules += ["crc32c_generic", "ext4"]
+            drive.append(f"store_mib={STORE_MIB}")
+        tree.add_modules(kernel, modules)
+        add_hardware(tree, kernel, machine, run.seed, drive)
         if any(by_module(policy) for cell in run.cells for policy in cell.policies):
             tree.add(built_module(REPOSITORY / "module", kernel), "rig/psd.ko")
         if any(spins(cell) for cell in run.cells):
@@ -343,7 +352,13 @@ def check_devices(cell: Cell, machine: Machine) -> None:
             else:
                 used[section] = names
     for name, devices in used.items():
-        if devices != [machine.device]:
+        if machine.file_system:
+            if not all(re.fullmatch(r"/mnt/file[0-3]", device) for device in devices):
+                raise RigError(
+                    f"workload {cell.key.workload}: job `{name}` uses {' and '.join(devices)}; the files of a guest "
+                    "with a file system are /mnt/file0 to /mnt/file3"
+                )
+        elif devices != [machine.device]:
             raise RigError(
                 f"workload {cell.key.workload}: job `{name}` uses {' and '.join(devices)}; machine {machine.name} has "
                 f"{machine.drives} drive(s), which jobs of the laboratory name {machine.device}"
@@ -430,7 +445,7 @@ def ends_by_size(job: str) -> bool:
     return bool(re.search(r"^verify\s*=", job, re.MULTILINE)) and not re.search(r"^time_based", job, re.MULTILINE)
 
 
-def trimmed(fio: dict[str, Any], job: str) -> dict[str, Any]:
+def trimmed(fio: dict[str, Any], job: str, files: bool) -> dict[str, Any]:
     """Of what fio printed, what wakepath reads.
 
     A job that reads back what it wrote syncs in between. Both directions then get the whole job's `runtime`: the rate
@@ -448,6 +463,13 @@ def trimmed(fio: dict[str, Any], job: str) -> dict[str, Any]:
         kept: dict[str, Any] = {name: of[name] for name in ("io_bytes", "runtime", "total_ios")} | whole
         return kept | {name: times(of[name]) for name in ("lat_ns", "clat_ns")}
 
+    def syncs(reported: dict[str, Any]) -> dict[str, Any]:
+        """Calls of fsync; only a machine with a file system asks for their times."""
+        kept = reported.get("sync", {})
+        if not files or not kept.get("total_ios"):
+            return {}
+        return {"sync": {"total_ios": kept["total_ios"], "lat_ns": times(kept["lat_ns"])}}
+
     jobs = [
         {name: reported[name] for name in ("jobname", "groupid", "error")}
         | {
@@ -455,6 +477,7 @@ def trimmed(fio: dict[str, Any], job: str) -> dict[str, Any]:
             for way in DIRECTIONS
             if reported[way]["total_ios"]
         }
+        | syncs(reported)
         for reported in fio["jobs"]
     ]
     return {"fio version": fio["fio version"], "jobs": jobs}
@@ -490,7 +513,7 @@ def measured(cell: Cell, out: Path, machine: Machine, kernel: Kernel) -> dict[st
     else:
         # A server reports as fio does.
         printed = runs / (f"{name}.out" if cell.server else f"{name}.fio")
-        fio = trimmed(json.loads(printed.read_text()), cell.job.read_text())
+        fio = trimmed(json.loads(printed.read_text()), cell.job.read_text(), machine.file_system is not None)
         ran_ns = 1_000_000 * max(way["runtime"] for job in fio["jobs"] for way in directions(job))
         check_window(cell, window, ran_ns)
         at = {"begin_ns": window.begin - window.first, "end_ns": window.end - window.first, "job_ns": ran_ns}

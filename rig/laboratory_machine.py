@@ -75,6 +75,8 @@ class Machine:
         self.chunk_bytes = int(number(self.drive, "chunk_kib", 0)) * 1024
         # What a job of the simulator's drives uses.
         self.device = "/dev/drive0" if self.drives == 1 else "/dev/md_drives"
+        # None: jobs use the drives themselves.
+        self.file_system: str | None = self.toml.get("file_system", {}).get("kind")
         self._check()
 
     def _check(self) -> None:
@@ -102,6 +104,8 @@ class Machine:
             )
         if self.drives > MOST_DRIVES:
             raise RigError(f"machine {self.name}: {self.drives} drives, and a guest has at most {MOST_DRIVES}")
+        if self.file_system and self.drives > 1:
+            raise RigError(f"machine {self.name}: {self.drives} drives, and a file system of a guest is on one")
         units = int(number(self.drive, "parallel_units", 1))
         if units > MOST_UNITS:
             raise RigError(f"machine {self.name}: {units} parallel units, and a guest's drive has at most {MOST_UNITS}")

@@ -26,6 +26,16 @@ raid() {
     [ -b /dev/md_drives ]
 }
 
+# file_system MIB: an ext4 of this size on the drive at /mnt, with files whose blocks are written. busybox has a mke2fs, too, which makes
+# no ext4. Tables are written now, so that nobody writes them later.
+file_system() {
+    /usr/bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/drive0 $(($1 * 1024))
+    mkdir -p /mnt
+    mount -t ext4 /dev/drive0 /mnt
+    for file in 0 1 2 3; do dd if=/dev/zero of=/mnt/file$file bs=1M count=16 2>/dev/null; done
+    sync
+}
+
 # As the simulator begins: the governor knows nothing, all states are on, nobody asks for a latency, clocks are slow.
 fresh() {
     for other in $(cat $cpus/cpuidle/available_governors); do

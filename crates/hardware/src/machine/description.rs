@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use wakepath_units::{KernelVersion, Nanoseconds, TickRate};
 
 use super::{
-    Background, C1Demotion, CalibratedOn, Cluster, DriveModel, Emulator, Figure, IoPath, Isolation,
-    LatencyRequest, MachineIdleState, Package, PageCache, Platform, PowerLimit, PowerScope,
-    PredictionError, Rcu, Scheduler, StolenCpuTime, Uncore,
+    Background, C1Demotion, CalibratedOn, Cluster, DriveModel, Emulator, Figure, FileSystem,
+    IoPath, Isolation, LatencyRequest, MachineIdleState, Package, PageCache, Platform, PowerLimit,
+    PowerScope, PredictionError, Rcu, Scheduler, StolenCpuTime, Uncore,
 };
 
 /// A machine description.
@@ -80,6 +80,9 @@ pub struct Machine {
     /// Size of the page cache, and the cost of writing into the cache.
     #[serde(default, skip_serializing_if = "PageCache::is_default")]
     pub page_cache: PageCache,
+    /// The file system of plain files; absent: `fsync` waits for data and a flush only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystem>,
     /// The drive that the workload uses.
     pub drive: DriveModel,
     /// Further drives of a captured machine, known to [`Machine::find_own_or_known_drive`].

@@ -127,6 +127,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn start_all_at_time_zero(&mut self) {
         self.create_background_workers();
         self.create_page_cache_and_flusher();
+        self.create_journal_and_threads();
         self.create_sugov_threads();
         (0..self.drives.len()).for_each(|drive| self.tell_observer_of_drive_state(drive));
         (0..self.domains.len()).for_each(|domain| self.tell_observer_of_frequency(domain));

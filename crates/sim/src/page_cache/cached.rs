@@ -341,6 +341,7 @@ mod tests {
             folio_page: 2,
             mapped_io: 1,
             mapped_page: 1,
+            journal: None,
             files: 1,
             reads: true,
             remembers: true,

@@ -53,6 +53,13 @@ pub(crate) struct Caller {
     pub(super) reads_parts: bool,
     /// Each write ends with the data on the media.
     pub(super) always_syncs: bool,
+    /// Whether the file lies on a file system with a journal.
+    pub(super) journals: bool,
+    /// Whether the call waits for data only, as `fdatasync` does.
+    pub(super) syncs_data_only: bool,
+    /// Whether the call has asked for the commit that it needs, and whether that commit's flush is enough.
+    pub(super) asked_for_commit: bool,
+    pub(super) needs_no_flush: bool,
     /// Whether the work to leave the run queue before a sleep is done.
     pub(super) deactivated: bool,
     /// The awaited request, once it has ended.
@@ -189,6 +196,10 @@ impl Caller {
             unlocked_at: None,
             reads_parts: false,
             always_syncs: false,
+            journals: false,
+            syncs_data_only: false,
+            asked_for_commit: false,
+            needs_no_flush: false,
             deactivated: false,
             ended: None,
             reading: None,
@@ -200,6 +211,7 @@ impl Caller {
     pub(crate) fn begin_call(&mut self, stage: Stage, pages: Pages) {
         self.stage = stage;
         self.flushes = false;
+        (self.asked_for_commit, self.needs_no_flush) = (true, false);
         (self.pages, self.left) = (pages, pages);
     }
 

@@ -62,6 +62,7 @@ impl<O: Observer> Engine<'_, O> {
         self.tasks.push(Task::new_flusher());
         self.cache = Some(Box::new(WriteBack {
             pages: PageCache::new(setup),
+            journal: None,
             flusher,
             round: Round::default(),
             rests: true,
@@ -118,9 +119,13 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             setup.call + self.setup.cpu.extra_syscall_work(cpu)
         };
+        if writes {
+            work += self.change_timestamps_for_write(task);
+        }
         if submits_alone {
             work += self.setup.io.async_submit_syscall_work();
         }
+        let t = &mut self.tasks[task];
         let caller = t.caller.as_mut()?;
         caller.begin_call(
             if looks_at_pages {
@@ -153,14 +158,20 @@ impl<O: Observer> Engine<'_, O> {
         Some(work)
     }
 
-    /// Begins the write-back of all dirty pages of a job's file. Returns the first work.
+    /// Begins the write-back of all dirty pages of a job's file, for an fdatasync (`data_only`) or fsync. Returns the first work.
     #[cold]
-    pub(crate) fn begin_write_back_of_file(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
+    pub(crate) fn begin_write_back_of_file(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        data_only: bool,
+    ) -> Cycles {
         let work = self.setup.cpu.extra_syscall_work(cpu);
         let t = &mut self.tasks[task];
         if let Some(caller) = &mut t.caller {
             caller.begin_call(Stage::WriteBack, Pages::all_in_file(caller.file));
-            caller.syncs = true;
+            (caller.syncs, caller.syncs_data_only) = (true, data_only);
+            caller.asked_for_commit = !caller.journals;
             let (write, kind) = (Direction::Write, RequestKind::Cached);
             caller.request =
                 Request::new_with_submission_begun((cpu, task), write, kind, 0, self.context.now());
@@ -339,7 +350,10 @@ impl<O: Observer> Engine<'_, O> {
                         } else if caller.awaits.take().is_some() {
                             caller.stage = caller.stage_after_wait;
                             continue;
-                        } else if !self.setup.volume.has_volatile_cache() {
+                        } else if !std::mem::replace(&mut caller.asked_for_commit, true) {
+                            self.begin_wait_for_commit(cpu, task);
+                            continue;
+                        } else if caller.needs_no_flush || !self.setup.volume.has_volatile_cache() {
                             return None;
                         }
                         (caller.flushes, caller.awaits) = (true, Some(0));
@@ -355,7 +369,9 @@ impl<O: Observer> Engine<'_, O> {
                     caller.lock_waits += u32::from(cache.pages.busy.has_lock(number));
                     cache.waiters.push((number, task));
                     caller.stage = Stage::Asleep;
-                    return Some(Turn::Sleep { iowait: true });
+                    // `jbd2_log_wait_commit()` sleeps without iowait.
+                    let iowait = !(cache.journal.as_ref()).is_some_and(|own| own.is_commit(number));
+                    return Some(Turn::Sleep { iowait });
                 }
                 Stage::Asleep => {
                     caller.deactivated = false;
@@ -538,6 +554,12 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let Some((number, pages)) = cache.requests.remove(&id) else {
+            return;
+        };
+        if self.end_journal_request(cpu, number, request.bytes) {
+            return;
+        }
+        let Some(cache) = &mut self.cache else {
             return;
         };
         if request.direction == Direction::Read || pages.count == 0 {

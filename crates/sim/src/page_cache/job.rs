@@ -37,12 +37,19 @@ pub(crate) struct CacheJob {
     device: Option<u64>,
     /// Bytes of each process's area.
     span: u64,
+    /// Whether the files lie on a file system with a journal.
+    journals: bool,
 }
 
 impl CacheJob {
     pub(crate) fn new(job: &FioJob, capacity: u64) -> Option<Self> {
+        (!job.is_direct()).then(|| Self::for_files_of_any_job(job, capacity))
+    }
+
+    /// The same also for a job that only syncs its files, since it reads and writes past the page cache.
+    pub(crate) fn for_files_of_any_job(job: &FioJob, capacity: u64) -> Self {
         let offset = job.byte_offset_of_process(0, capacity);
-        (!job.is_direct()).then(|| Self {
+        Self {
             file: 0,
             shared: job.shared_files_key().is_some(),
             has_sharers: false,
@@ -59,7 +66,8 @@ impl CacheJob {
             maps: job.mapping_advice(),
             device: job.goes_to_devices().then_some(capacity),
             span: job.process_limits(capacity).span,
-        })
+            journals: false,
+        }
     }
 
     /// Sets the number of the first process's file.
@@ -75,6 +83,11 @@ impl CacheJob {
     /// Notes that several tasks use the job's file.
     pub(crate) fn set_has_sharers(&mut self, has_sharers: bool) {
         self.has_sharers = has_sharers;
+    }
+
+    /// Notes that the job's files lie on a file system with a journal.
+    pub(crate) fn set_journals(&mut self) {
+        self.journals = true;
     }
 
     /// Sets how the job's files are read ahead.
@@ -113,6 +126,7 @@ impl CacheJob {
             reads_parts: self.reads_parts,
             always_syncs: self.syncs,
             shares_file: self.has_sharers,
+            journals: self.journals,
             reading: self.reading_from(self.offset.saturating_add(base)),
             ..Caller::new(file, self.offset.saturating_add(base))
         }

@@ -323,6 +323,7 @@ mod tests {
             folio_page: 1,
             mapped_io: 4,
             mapped_page: 3,
+            journal: None,
             files: 1,
             reads: true,
             remembers: true,

@@ -9,6 +9,7 @@
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
 //! - Events: `events` takes a system call through the stages, and runs the flusher. `sync` has syncs and page locks, `reads` the stages
 //!   of reads, `deferred` reads that wait beside their task. `mapped` has page faults of a mapped file, `mappings` what those have mapped.
+//! - The file system's journal: `journal` has its transactions, `journal_events` runs its thread and has syncs wait.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
 mod arrivals;
@@ -18,6 +19,8 @@ pub(crate) mod caller;
 mod deferred;
 pub(crate) mod events;
 pub(crate) mod job;
+pub(crate) mod journal;
+mod journal_events;
 mod mapped;
 mod mappings;
 pub(crate) mod pages;

@@ -8,6 +8,7 @@ use wakepath_hardware::machine::Figure;
 use crate::core::basics::{Cycles, TaskId};
 use crate::page_cache::arrivals::Arrivals;
 use crate::page_cache::busy_pages::BusyPages;
+use crate::page_cache::journal::JournalSetup;
 use crate::page_cache::mappings::Mappings;
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 
@@ -61,6 +62,8 @@ pub(crate) struct PageCacheSetup {
     /// Work in cycles of a read or write of a mapped file, and for each page that it copies.
     pub(super) mapped_io: Cycles,
     pub(super) mapped_page: Cycles,
+    /// The journal of the file system that files lie on, if it has one.
+    pub(super) journal: Option<JournalSetup>,
     /// Number of files, over all jobs and processes.
     pub(super) files: usize,
     /// Whether some job also reads from the drives.
@@ -102,10 +105,16 @@ impl PageCacheSetup {
             // takes 0.8, each page 0.25 µs where it takes 0.5.
             mapped_io: cycles_or(&figures.mapped_io_kcycles, call / 2),
             mapped_page: cycles_or(&figures.mapped_page_kcycles, read_page / 2),
+            journal: None,
             files,
             reads,
             remembers: remembers || cached_page != page,
         }
+    }
+
+    /// The same page cache, whose files lie on a file system with this journal.
+    pub(crate) fn with_journal(self, journal: Option<JournalSetup>) -> Self {
+        Self { journal, ..self }
     }
 
     /// Number of dirty pages above which the kernel writes back in the background.
@@ -577,6 +586,7 @@ pub(super) mod tests {
             folio_page: 1,
             mapped_io: 1,
             mapped_page: 1,
+            journal: None,
             files: 2,
             reads: false,
             remembers: true,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::core::basics::{RequestId, TaskId};
+use crate::page_cache::journal::Journal;
 use crate::page_cache::pages::Pages;
 use crate::page_cache::state::{PageCache, Round, Totals};
 
@@ -10,6 +11,8 @@ use crate::page_cache::state::{PageCache, Round, Totals};
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     pub(super) pages: PageCache,
+    /// The journal of the file system, if the machine has one.
+    pub(super) journal: Option<Journal>,
     /// Task of the flusher thread, its round through the files, and whether it sleeps with nothing to do.
     pub(super) flusher: TaskId,
     pub(super) round: Round,

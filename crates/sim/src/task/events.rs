@@ -73,6 +73,14 @@ impl<O: Observer> Engine<'_, O> {
                     CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
                 }
             }
+            Kind::KernelThread(KernelThread::Journal) => match self.continue_commit(cpu, task) {
+                CallTurn::Works => TaskTurn::Busy,
+                CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
+            },
+            Kind::KernelThread(KernelThread::AfterFlush) => {
+                self.submit_commit_block(cpu, task);
+                TaskTurn::Free
+            }
             Kind::KernelThread(KernelThread::Submitter(index)) => {
                 self.end_submitter_segment(cpu, task, index)
             }

@@ -165,6 +165,16 @@ impl Task {
         }
     }
 
+    /// The journal's thread of a file system, and the kernel's worker that submits what comes after a flush; both asleep.
+    pub(crate) fn new_journal_threads() -> [Self; 2] {
+        let thread = Kind::KernelThread(KernelThread::Journal);
+        let worker = Kind::KernelThread(KernelThread::AfterFlush);
+        [
+            Self::new(0, false, Step::Call, thread),
+            Self::new(0, true, Step::Worker, worker),
+        ]
+    }
+
     /// schedutil's thread for a clock, asleep. It comes before all other tasks, and stays on the CPU where it ran last.
     pub(crate) fn new_sugov_thread(clock: usize, cpu: CpuId) -> Self {
         let kind = Kind::KernelThread(KernelThread::Sugov(clock));

@@ -12,6 +12,7 @@ mod group_commit;
 mod hardware;
 mod isolation;
 mod jobs;
+mod journal;
 mod log_replay;
 mod mapped_and_deep_reads;
 mod page_cache;

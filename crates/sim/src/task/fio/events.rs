@@ -110,7 +110,8 @@ impl Task {
         let depth = state.steering.depth(job.depth);
         let kind = Kind::FioProcess(Box::new(state));
         let mut task = Self::new(0, false, Step::Wait, kind);
-        task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.create_caller(process)));
+        let files = job.cache.as_ref().or(job.direct_file.as_ref());
+        task.caller = files.map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
         task.requests.reports_ends = ends_of_requests_matter(job);

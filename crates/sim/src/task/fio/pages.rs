@@ -6,6 +6,8 @@ use wakepath_hardware::Machine;
 use wakepath_workloads::fio::FioJob;
 
 use crate::block::cost::BLOCK;
+use crate::page_cache::job::CacheJob;
+use crate::page_cache::journal::JournalSetup;
 use crate::page_cache::pages::{PAGE, REQUEST};
 use crate::page_cache::read_ahead::{Generation, ReadAheadRule};
 use crate::page_cache::state::PageCacheSetup;
@@ -16,12 +18,13 @@ fn number_files_of_jobs(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
     let mut shared: Vec<(&str, usize)> = Vec::new();
     let mut files = 0;
     for (setup, job) in setups.iter_mut().zip(jobs) {
-        let Some(cache) = &mut setup.cache else {
+        let processes = setup.processes as usize;
+        let Some(cache) = setup.files_mut() else {
             continue;
         };
         let Some(name) = job.shared_files_key() else {
             cache.set_first_file_number(files);
-            files += setup.processes as usize;
+            files += processes;
             continue;
         };
         let known = shared.iter().find(|(other, _)| *other == name);
@@ -41,11 +44,11 @@ fn set_sharers_of_files(setups: &mut [JobSetup], jobs: &[FioJob]) {
     let mut processes: BTreeMap<usize, u32> = BTreeMap::new();
     let pairs = setups.iter().zip(jobs);
     for (setup, _) in pairs.filter(|(_, job)| job.shared_files_key().is_some()) {
-        if let Some(cache) = &setup.cache {
+        if let Some(cache) = setup.cache.as_ref().or(setup.direct_file.as_ref()) {
             *processes.entry(cache.first_file_number()).or_default() += setup.processes;
         }
     }
-    for cache in setups.iter_mut().filter_map(|setup| setup.cache.as_mut()) {
+    for cache in setups.iter_mut().filter_map(JobSetup::files_mut) {
         let sharing = processes.get(&cache.first_file_number());
         cache.set_has_sharers(sharing.is_some_and(|count| *count > 1));
     }
@@ -65,19 +68,54 @@ fn set_read_ahead_of_jobs(machine: &Machine, setups: &mut [JobSetup], jobs: &[Fi
     }
 }
 
+impl JobSetup {
+    /// The job's files, if it uses the page cache or syncs them on a file system with a journal.
+    fn files_mut(&mut self) -> Option<&mut CacheJob> {
+        self.cache.as_mut().or(self.direct_file.as_mut())
+    }
+}
+
+/// Notes which jobs write to files on a file system with a journal. Returns the journal, if any do.
+fn set_jobs_on_file_system(
+    machine: &Machine,
+    setups: &mut [JobSetup],
+    jobs: &[FioJob],
+) -> Option<JournalSetup> {
+    let journal = JournalSetup::for_machine(machine)?;
+    let mut is_used = false;
+    for (setup, job) in setups.iter_mut().zip(jobs) {
+        if job.goes_to_devices() || !job.rw.writes() {
+            continue;
+        }
+        if job.is_direct() {
+            let files = CacheJob::for_files_of_any_job(job, machine.drive.capacity_in_bytes());
+            setup.direct_file = Some(files);
+            setup.settles_size = true;
+        }
+        if let Some(files) = setup.files_mut() {
+            files.set_journals();
+            is_used = true;
+        }
+    }
+    is_used.then_some(journal)
+}
+
 /// Compiles the page cache, if any job writes into it or depends on which pages are cached; otherwise no job uses it.
 pub(crate) fn compile_page_cache(
     machine: &Machine,
     setups: &mut [JobSetup],
     jobs: &[FioJob],
 ) -> Option<PageCacheSetup> {
+    let journals = set_jobs_on_file_system(machine, setups, jobs);
     let depends = jobs.iter().any(FioJob::reads_depend_on_cached_pages);
     if !depends && !jobs.iter().any(FioJob::writes_to_page_cache) {
         // Without writers, each page is read once and never found in the cache.
-        for job in setups {
+        for job in setups.iter_mut() {
             job.cache = None;
         }
-        return None;
+        if journals.is_none() {
+            return None;
+        }
     }
     let files = number_files_of_jobs(setups, jobs);
     set_sharers_of_files(setups, jobs);
@@ -97,5 +135,6 @@ pub(crate) fn compile_page_cache(
     let reads_by =
         |job: &FioJob| job.rw.reads() || job.reads_back() || job.mapping_advice().is_some();
     let reads = jobs.iter().any(reads_by);
-    Some(PageCacheSetup::new(machine, files, reads, remembers))
+    let setup = PageCacheSetup::new(machine, files, reads, remembers);
+    Some(setup.with_journal(journals))
 }

@@ -275,6 +275,11 @@ impl FioProcess {
             && every.any(|every| self.written.is_multiple_of(every))
     }
 
+    /// Whether the flush that is due is an fdatasync; fio asks for an fsync first.
+    pub(super) fn fdatasync_is_due(&self, every: [u64; 2]) -> bool {
+        !self.flush_is_due([every[0], 0]) && self.flush_is_due([0, every[1]])
+    }
+
     /// Whether the process has written and its last write has not been flushed.
     pub(super) fn last_write_is_unflushed(&self) -> bool {
         !self.flushed && self.written > 0

@@ -193,6 +193,8 @@ pub(crate) struct JobSetup {
     pub(in crate::task) reads_again: bool,
     /// How the job uses the page cache, if it does and any job writes into the cache.
     pub(super) cache: Option<CacheJob>,
+    /// The files of a job that writes past the page cache to a file system with a journal.
+    pub(super) direct_file: Option<CacheJob>,
     /// Whether processes pause between requests, or their rate is limited.
     pub(super) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
@@ -382,7 +384,8 @@ pub(crate) fn compile_jobs(
     let mut setups = Vec::with_capacity(file.jobs.len());
     for source in &file.jobs {
         group += usize::from(source.stonewall && source.line != file.jobs[0].line);
-        let mut setup = compile_job(source, group, &machine.drive, io_uring_iowait)?;
+        let journals = machine.file_system.is_some() && !source.goes_to_devices();
+        let mut setup = compile_job(source, group, &machine.drive, (io_uring_iowait, journals))?;
         setup.polling = PollingSetup::new(source, machine).map_err(|what| SimError::Workload {
             job: source.name.clone(),
             what,
@@ -428,7 +431,7 @@ fn compile_job(
     job: &FioJob,
     group: usize,
     drive: &DriveModel,
-    io_uring_iowait: bool,
+    (io_uring_iowait, journals): (bool, bool),
 ) -> Result<JobSetup, SimError> {
     check_job(job, drive).map_err(|what| SimError::Workload {
         job: job.name.clone(),
@@ -437,7 +440,7 @@ fn compile_job(
     let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
     let volatile = drive.flush_us.micros_to_time().0 > 0;
-    let flushes = job.rw.writes() && (volatile || job.writes_to_page_cache());
+    let flushes = job.rw.writes() && (volatile || journals || job.writes_to_page_cache());
     let cache = CacheJob::new(job, drive.capacity_in_bytes());
     let [least, _] = smallest_and_largest_blocks(job);
     let limits = job.process_limits(drive.capacity_in_bytes());
@@ -477,6 +480,7 @@ fn compile_job(
         // `io_read()` (`io_uring/rw.c`, Linux 6.12).
         reads_again: !job.is_direct() && job.ioengine == IoEngine::IoUring,
         cache,
+        direct_file: None,
         end: Some(ramp.0 + end),
         cut: match &replay {
             // Whoever gives a time asks for that window of the trace.

@@ -380,7 +380,25 @@ impl<O: Observer> Engine<'_, O> {
         {
             return Plan::Work(work);
         }
-        Plan::Work(self.begin_submission(task, bytes))
+        let work = self.begin_submission(task, bytes);
+        if job.direct_file.is_some() {
+            return Plan::Work(self.add_timestamps_to_submission(task, work));
+        }
+        Plan::Work(work)
+    }
+
+    /// Adds the change of a file's timestamps to the submission of a process's write. Returns the work of both.
+    #[cold]
+    fn add_timestamps_to_submission(&mut self, task: TaskId, submission: Cycles) -> Cycles {
+        let writes = matches!(&self.tasks[task].kind, Kind::FioProcess(process) if process.direction == Some(Direction::Write));
+        if !writes {
+            return submission;
+        }
+        let work = submission + self.change_timestamps_for_write(task);
+        let t = &mut self.tasks[task];
+        t.begin_step(Step::Submit, work);
+        t.requests.submission = work;
+        work
     }
 
     /// Begins a fsync call: writes back the file's dirty pages, if any may be cached, and flushes the drive.
@@ -389,11 +407,13 @@ impl<O: Observer> Engine<'_, O> {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return Plan::End;
         };
+        let job = &self.setup.jobs[process.job];
+        let data_only = process.fdatasync_is_due(job.flushes);
         process.begin_fsync(self.context.now());
-        match &self.setup.jobs[process.job].cache {
-            Some(_) => Plan::Work(self.begin_write_back_of_file(cpu, task)),
-            None => Plan::Work(self.begin_submission(task, 0)),
+        if job.cache.is_some() || job.direct_file.is_some() {
+            return Plan::Work(self.begin_write_back_of_file(cpu, task, data_only));
         }
+        Plan::Work(self.begin_submission(task, 0))
     }
 
     /// Begins the flush at the end of a durable write's system call.
