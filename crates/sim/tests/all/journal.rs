@@ -22,7 +22,7 @@ fn run_on(text: &str, has_journal: bool, hz: f64, flush_us: f64) -> Run {
         machine.file_system = has_journal.then(|| FileSystem {
             kind: FileSystemKind::Ext4,
             commit_kcycles: figure(10.0),
-            inode_kcycles: figure(1.0),
+            inode_kcycles: figure(20.0),
             source: "a test".to_owned(),
         });
     })
@@ -57,10 +57,11 @@ fn the_first_fsync_after_each_tick_waits_for_a_commit_and_others_for_a_flush() {
         let least = FLUSH_US + 2.0 * WRITE_US;
         assert!((least..least + 200.0).contains(&more), "{lines}: {more}");
         let commits = (journalled.mean_us - plain.mean_us) * journalled.calls as f64 / more;
-        assert!((115.0..130.0).contains(&commits), "{lines}: {commits}");
+        assert!((113.0..133.0).contains(&commits), "{lines}: {commits}");
         assert!((sum_of_parts(&with) - with.latency_us.mean).abs() < 1e-6);
-        // A write that changes timestamps takes longer.
-        assert!(with.latency_us.max > without.latency_us.max);
+        // One write in seven changes timestamps, and takes 11 us longer.
+        let longer = with.latency_us.mean - without.latency_us.mean;
+        assert!((0.5..5.0).contains(&longer), "{lines}: {longer}");
     }
 }
 
@@ -86,7 +87,7 @@ fn syncs_of_several_processes_share_commits() {
     };
     let one = rate(1);
     let commit_us = 2.0 * FLUSH_US + 3.0 * WRITE_US;
-    assert!((0.8..1.0).contains(&(one * commit_us / 1e6)), "{one}");
+    assert!((0.75..1.0).contains(&(one * commit_us / 1e6)), "{one}");
     for processes in [4, 8] {
         // A process that comes while a commit is under way takes the next one, with all others that came meanwhile.
         let shared = rate(processes) / one;

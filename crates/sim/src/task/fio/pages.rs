@@ -113,9 +113,7 @@ pub(crate) fn compile_page_cache(
         for job in setups.iter_mut() {
             job.cache = None;
         }
-        if journals.is_none() {
-            return None;
-        }
+        journals?;
     }
     let files = number_files_of_jobs(setups, jobs);
     set_sharers_of_files(setups, jobs);
