@@ -21,8 +21,8 @@ use crate::strata::{
 };
 use crate::variation::{Variation, cost_beside_cpus, find_variations};
 
-/// Largest share of requests with a state never chosen first.
-const MOST_FOREIGN: f64 = 0.01;
+/// Largest share of requests that meet a state without comparable first choices, and are left out.
+const MOST_FOREIGN: f64 = 0.05;
 
 /// Why a state has no cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -149,7 +149,7 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
         }
         let place = others.iter().position(|other| *other == state);
         let estimate = place.and_then(|place| estimates?.by_state.get(place).copied());
-        let varies = place.and_then(|place| comparison.varies.get(place).copied()?);
+        let varies = comparison.varying.get(&state).copied();
         let possible = estimate.is_some_and(|estimate| is_possible(&estimate, &samples, state));
         let cost = estimate.filter(|_| possible && varies.is_none() && !cheaper);
         let reason = match cost {
@@ -159,7 +159,7 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             None if varies == Some(Variation::WithOtherCpus) => {
                 Some(Unseparated::VariesWithOtherCpus)
             }
-            None if estimate.is_some() => Some(Unseparated::VariesWithGap),
+            None if varies.is_some() => Some(Unseparated::VariesWithGap),
             None if comparison.foreign => Some(Unseparated::ChosenAnew),
             None if component.contains(&state) => Some(Unseparated::TooFew),
             None => Some(find_reason_without_cost(&samples, state)),
@@ -178,7 +178,7 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             let varies = reason == Some(Unseparated::VariesWithOtherCpus);
             reference
                 .filter(|_| varies)
-                .and_then(|shallow| cost_beside_cpus(&comparison.samples, shallow, state, ran))
+                .and_then(|shallow| cost_beside_cpus(&overlapping, shallow, state, ran))
         };
         costs.push(ExitCost {
             goes_with: (reason == Some(Unseparated::GoesWithGap))
@@ -247,14 +247,46 @@ struct Comparison {
     samples: Vec<Sample>,
     /// Costs, one per state after the first.
     estimates: Option<CostEstimates>,
-    /// What each cost depends on.
-    varies: Vec<Option<Variation>>,
+    /// States without a cost of their own, with what the cost depends on. They may be among `states`.
+    varying: BTreeMap<u8, Variation>,
     /// Too many requests met a state never chosen first.
     foreign: bool,
 }
 
-/// Compares the states; drops the rarest state while too many resamples have no solution.
-fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
+/// Compares the states, and then all but those without a cost of their own, which would spoil the costs of others: states whose cost
+/// varies, and states that too few requests tell from others. States that vary with other CPUs are left out before further ones.
+fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Comparison {
+    let mut comparison = compare_constant_states(samples, states);
+    let mut varying = BTreeMap::new();
+    loop {
+        let impossible = comparison.find_impossible_states(samples);
+        let mut found = if impossible.is_empty() {
+            comparison.find_varying_states()
+        } else {
+            BTreeMap::new()
+        };
+        if found.values().any(|v| *v == Variation::WithOtherCpus) {
+            found.retain(|_, variation| *variation == Variation::WithOtherCpus);
+        }
+        let mut constant = comparison.states.clone();
+        constant.retain(|state| !impossible.contains(state) && !found.contains_key(state));
+        let is_last = constant.len() == comparison.states.len() || constant.len() < 2;
+        varying.extend(found);
+        let rest = (!is_last).then(|| compare_constant_states(samples, constant));
+        match rest.filter(|rest| rest.estimates.is_some() || !impossible.is_empty()) {
+            Some(rest) => comparison = rest,
+            None => {
+                return Comparison {
+                    varying,
+                    ..comparison
+                };
+            }
+        }
+    }
+}
+
+/// Compares the states as if each had one cost; drops the rarest state while too many resamples have no solution.
+fn compare_constant_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
     loop {
         let mut compared = samples.to_vec();
         compared.retain(|sample| states.contains(&sample.first));
@@ -262,16 +294,16 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
         compared.retain(|sample| states.contains(&sample.met));
         let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
         let others: Vec<u8> = states.iter().skip(1).copied().collect();
-        let estimates = estimate_costs(&compared, &others).filter(|_| !foreign);
+        let mut estimates = estimate_costs(&compared, &others).filter(|_| !foreign);
+        if let Some(estimates) = &mut estimates {
+            widen_by_left_out_requests(&mut estimates.by_state, samples, &states);
+        }
         if estimates.is_some() || foreign || states.len() <= 2 {
             return Comparison {
-                varies: match states.first().filter(|_| estimates.is_some()) {
-                    Some(reference) => find_variations(&compared, *reference, &others),
-                    None => Vec::new(),
-                },
                 samples: compared,
                 states,
                 estimates,
+                varying: BTreeMap::new(),
                 foreign,
             };
         }
@@ -282,6 +314,64 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
         if let Some(rarest) = rarest {
             states.remove(&rarest);
         }
+    }
+}
+
+/// Widens the costs of all states but the first by what requests left out might have changed: all that met another state than
+/// `states`. These may be the longest requests of their first choice, which gave the governor time to choose again.
+fn widen_by_left_out_requests(
+    costs: &mut [ExitEstimate],
+    samples: &[Sample],
+    states: &BTreeSet<u8>,
+) {
+    let mut raised = states.iter().map(|state| {
+        let first = samples.iter().filter(|sample| sample.first == *state);
+        let (kept, left_out): (Vec<&Sample>, Vec<&Sample>) =
+            first.partition(|sample| states.contains(&sample.met));
+        let times: Vec<f64> = kept.iter().map(|sample| sample.time).collect();
+        mean_raised_by_longest(times, left_out.len())
+    });
+    let of_reference = raised.next().unwrap_or(0.0);
+    for (cost, of_state) in costs.iter_mut().zip(raised) {
+        cost.low_ns -= of_reference;
+        cost.high_ns += of_state;
+    }
+}
+
+/// How much greater a mean were with so many values more, each like the longest of those here.
+fn mean_raised_by_longest(mut times: Vec<f64>, more: usize) -> f64 {
+    let longest = more.min(times.len());
+    if longest == 0 {
+        return 0.0;
+    }
+    times.sort_by(|a, b| b.total_cmp(a));
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let mean_of_longest = times.iter().take(longest).sum::<f64>() / longest as f64;
+    let share = more as f64 / (times.len() + more) as f64;
+    share * (mean_of_longest - mean)
+}
+
+impl Comparison {
+    /// States whose cost would be longer than the requests that met the state.
+    fn find_impossible_states(&self, samples: &[Sample]) -> BTreeSet<u8> {
+        let others = self.states.iter().skip(1);
+        let costs = self.estimates.iter().flat_map(|all| &all.by_state);
+        let impossible =
+            (others.zip(costs)).filter(|(state, cost)| !is_possible(cost, samples, **state));
+        impossible.map(|(state, _)| *state).collect()
+    }
+
+    /// States whose cost depends on something.
+    fn find_varying_states(&self) -> BTreeMap<u8, Variation> {
+        let Some(reference) = self.states.first().filter(|_| self.estimates.is_some()) else {
+            return BTreeMap::new();
+        };
+        let others: Vec<u8> = self.states.iter().skip(1).copied().collect();
+        let found = find_variations(&self.samples, *reference, &others);
+        let pairs = others.into_iter().zip(found);
+        pairs
+            .filter_map(|(state, variation)| Some((state, variation?)))
+            .collect()
     }
 }
 
@@ -387,5 +477,40 @@ mod tests {
             };
             assert_eq!(is_possible(&estimate, &samples, 4), possible, "{mean_ns}");
         }
+    }
+
+    /// Some requests that begin with state 2 meet state 8. Of state 8, eight slow requests compare with state 4 only, so that its
+    /// cost comes out far too long, and would make state 4 cost three times as much.
+    #[test]
+    fn a_state_that_few_requests_tell_from_others_spoils_no_other_cost() {
+        let in_stratum = |gap: u64, first: u8, met: u8, time: f64| Sample {
+            stratum: Stratum::with_gap(gap),
+            gap,
+            first,
+            met,
+            time,
+            ..Sample::default()
+        };
+        let mut samples = Vec::new();
+        for number in 0..4000_u32 {
+            let jitter = f64::from(number % 17);
+            samples.push(match number % 25 {
+                0 => in_stratum(1 << 10, 2, 8, 528.0 + jitter),
+                even if even % 2 == 0 => in_stratum(1 << 10, 2, 2, 95.0 + jitter),
+                _ => in_stratum(1 << 10, 4, 4, 132.0 + jitter),
+            });
+            if number % 100 == 0 {
+                samples.push(in_stratum(1 << 20, 4, 4, 132.0 + jitter));
+            }
+            if number % 500 == 0 {
+                samples.push(in_stratum(1 << 20, 8, 8, 1500.0 + jitter));
+            }
+        }
+        let comparison = compare_states(&samples, [2, 4, 8].into());
+        assert_eq!(comparison.states, [2, 4].into());
+        let cost = comparison.estimates.unwrap().by_state[0];
+        assert!((cost.mean_ns - 37.0).abs() < 1.0, "{cost:?}");
+        // A left-out request may have been as long as the longest.
+        assert!(cost.low_ns < 36.5 && cost.low_ns > 33.0, "{cost:?}");
     }
 }

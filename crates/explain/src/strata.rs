@@ -42,6 +42,15 @@ pub(crate) struct Stratum {
 }
 
 impl Stratum {
+    /// The stratum of requests after a gap in ns.
+    #[cfg(test)]
+    pub(crate) fn with_gap(gap: u64) -> Self {
+        Self {
+            gap: gap_class(gap),
+            ..Self::default()
+        }
+    }
+
     /// A stratum by gap alone, and those below by one other property.
     pub(crate) fn gap_alone(self) -> Self {
         Self {
