@@ -64,6 +64,20 @@ struct FioDirection {
     clat_ns: Times,
 }
 
+impl FioDirection {
+    /// Times from submission to completion; `None` where they are longer than those that begin earlier. fio 3.33 takes no time of
+    /// submission for requests that a kernel thread takes from the ring (`sqthread_poll`).
+    fn completion_times(&self) -> Option<&Times> {
+        let is_possible = self.lat_ns.mean == 0.0 || self.clat_ns.mean <= 1.01 * self.lat_ns.mean;
+        is_possible.then_some(&self.clat_ns)
+    }
+
+    fn longest_ns(&self) -> u64 {
+        let completion = self.completion_times();
+        completion.map_or(0, |times| times.max).max(self.lat_ns.max)
+    }
+}
+
 /// A distribution of times in ns, as fio prints it.
 #[derive(Debug, Default, Deserialize)]
 struct Times {
@@ -266,15 +280,17 @@ fn fill_run_from_jobs(run: &mut RunRecord, jobs: &[&FioJob]) -> Result<(), Strin
             metrics.push((latency, mean));
         }
     }
-    metrics.extend(completion_percentiles_us(&all));
-    let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
+    let completions = all.iter().map(|direction| direction.completion_times());
+    let completions: Vec<&Times> = completions.collect::<Option<_>>().unwrap_or_default();
+    metrics.extend(completion_percentiles_us(&completions));
+    let longest = all.iter().map(|d| d.longest_ns()).max();
     let max_us = longest.filter(|max| *max > 0);
     metrics.extend(max_us.map(|max| ("max_us", max as f64 / 1e3)));
     metrics.extend(sync_metrics(jobs, seconds));
     let named = metrics.into_iter();
     run.metrics
         .extend(named.map(|(name, value)| (name.to_owned(), value)));
-    run.latency = sum_counts_by_bucket_middle(&all)
+    run.latency = sum_counts_by_middle(completions.iter().map(|times| &times.bins))
         .into_iter()
         .map(|(middle, count)| {
             let (low_ns, high_ns) = fio_bucket_bounds_ns(middle);
@@ -349,11 +365,6 @@ fn mean_latency_us(directions: &[&FioDirection]) -> Option<f64> {
     (sum > 0.0).then(|| sum / count as f64 / 1e3)
 }
 
-/// Sums request counts over directions, by the middle of the histogram's bucket in ns.
-fn sum_counts_by_bucket_middle(directions: &[&FioDirection]) -> BTreeMap<u64, u64> {
-    sum_counts_by_middle(directions.iter().map(|d| &d.clat_ns.bins))
-}
-
 fn sum_counts_by_middle<'a>(
     histograms: impl Iterator<Item = &'a BTreeMap<String, u64>>,
 ) -> BTreeMap<u64, u64> {
@@ -368,19 +379,18 @@ fn sum_counts_by_middle<'a>(
 
 /// Percentiles of the completion latency in us. For a single direction fio prints percentiles; for several, fio's rule is
 /// applied to the histograms, if present.
-fn completion_percentiles_us(all: &[&FioDirection]) -> Vec<(&'static str, f64)> {
+fn completion_percentiles_us(all: &[&Times]) -> Vec<(&'static str, f64)> {
     if let [one] = all {
-        let printed = &one.clat_ns.percentile;
         return PERCENTILES
             .iter()
-            .filter_map(|(name, key)| Some((*name, *printed.get(*key)? as f64 / 1e3)))
+            .filter_map(|(name, key)| Some((*name, *one.percentile.get(*key)? as f64 / 1e3)))
             .collect();
     }
     // The sum needs a histogram from every direction.
-    if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
+    if all.is_empty() || all.iter().any(|times| times.bins.is_empty()) {
         return Vec::new();
     }
-    let bins = sum_counts_by_bucket_middle(all);
+    let bins = sum_counts_by_middle(all.iter().map(|times| &times.bins));
     let percents = PERCENTILES.iter();
     percents
         .map(|(name, key)| {
@@ -497,16 +507,8 @@ mod tests {
         )
     }
 
-    /// Metrics of fsync calls by name, in jobs with these objects `sync`.
-    fn parse_sync_metrics(syncs: &[&str]) -> BTreeMap<String, f64> {
-        let jobs: Vec<String> = syncs
-            .iter()
-            .map(|sync| {
-                format!(
-                    "{{\"jobname\": \"a\", \"write\": {{\"total_ios\": 8, \"runtime\": 2000}}, \"sync\": {sync}}}"
-                )
-            })
-            .collect();
+    /// A run with jobs of these objects.
+    fn parse_run(jobs: &[String]) -> RunRecord {
         let text = format!(
             "{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}",
             jobs.join(", ")
@@ -523,7 +525,54 @@ mod tests {
             .unwrap()
             .fill_metrics_and_histogram(&mut run)
             .unwrap();
-        let syncs = run.metrics.into_iter();
+        run
+    }
+
+    /// A job whose requests take 95 us, with completion times of this length.
+    fn job_with_completion_times(ns: u64) -> String {
+        format!(
+            "{{\"jobname\": \"a\", \"read\": {{\"total_ios\": 8, \"runtime\": 2000, \"lat_ns\": {{\"max\": 99000, \"mean\": 95000.0, \
+             \"N\": 8}}, \"clat_ns\": {{\"max\": {ns}, \"mean\": {ns}, \"N\": 8, \"bins\": {{\"{ns}\": 8}}, \
+             \"percentile\": {{\"99.000000\": {ns}}}}}}}}}"
+        )
+    }
+
+    #[test]
+    fn completion_times_longer_than_the_whole_latency_are_left_out() {
+        let [usual, by_kernel_thread] = [94_000, 5_570_031_248].map(job_with_completion_times);
+        let run = parse_run(std::slice::from_ref(&usual));
+        assert!(
+            run.metrics.contains(&("p99_us".to_owned(), 94.0)),
+            "{run:?}"
+        );
+        assert_eq!(run.latency.len(), 1);
+        for jobs in [
+            vec![by_kernel_thread.clone()],
+            vec![usual, by_kernel_thread],
+        ] {
+            let run = parse_run(&jobs);
+            assert!(
+                run.metrics.iter().all(|(name, _)| name != "p99_us"),
+                "{run:?}"
+            );
+            for (name, us) in [("mean_us", 95.0), ("max_us", 99.0)] {
+                assert!(run.metrics.contains(&(name.to_owned(), us)), "{run:?}");
+            }
+            assert!(run.latency.is_empty());
+        }
+    }
+
+    /// Metrics of fsync calls by name, in jobs with these objects `sync`.
+    fn parse_sync_metrics(syncs: &[&str]) -> BTreeMap<String, f64> {
+        let jobs: Vec<String> = syncs
+            .iter()
+            .map(|sync| {
+                format!(
+                    "{{\"jobname\": \"a\", \"write\": {{\"total_ios\": 8, \"runtime\": 2000}}, \"sync\": {sync}}}"
+                )
+            })
+            .collect();
+        let syncs = parse_run(&jobs).metrics.into_iter();
         syncs
             .filter(|(name, _)| name.starts_with("sync_") || name == "commits_per_s")
             .collect()
