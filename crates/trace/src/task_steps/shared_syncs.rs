@@ -14,8 +14,9 @@ use super::write_pools::MOST_STEPS_OF_SHARED_SYNC;
 /// Fewest syncs of a pool, and fewest commits by another task's sync.
 const FEWEST_SYNCS: usize = 20;
 
-/// Most items of a sync: with its begin and its end, a wait for another task's sync becomes no more steps than are counted for it.
-const MOST_ITEMS_OF_SYNC: usize = MOST_STEPS_OF_SHARED_SYNC - 2;
+/// Most items of a sync: with its begin, the work before its first request and its end, a wait for another task's sync becomes no more
+/// steps than are counted for it.
+const MOST_ITEMS_OF_SYNC: usize = MOST_STEPS_OF_SHARED_SYNC - 3;
 
 /// Most cycles between two requests of a sync, or between its end and a wake-up: the kernel's work.
 const MOST_CYCLES_BETWEEN: u64 = 40_000;
@@ -86,6 +87,8 @@ struct Pool {
     bytes: CommitBytes,
     /// Steps of a sync for tasks that had none.
     first_sync: Vec<Item>,
+    /// What a task does before its first request once it may sync; `None` if no task was seen to.
+    work_before_sync: Option<ObservedRun>,
 }
 
 /// Bytes of a sync.
@@ -122,6 +125,7 @@ impl Pool {
             .filter_map(|(task, pool_task)| pool_task.items.get(task.syncs.first()?.range()));
         let first_sync = with_first_write(first_syncs.next()?, bytes.alone);
         Some(Self {
+            work_before_sync: find_median_work_before_sync(all, &tasks),
             tasks,
             bytes,
             first_sync,
@@ -167,7 +171,7 @@ impl TaskCommits {
             while let Some(sync) = syncs.next_if(|sync| sync.first < *index) {
                 own_items = sync.range().count();
             }
-            2 + own_items
+            3 + own_items
         });
         counts.sum()
     }
@@ -195,6 +199,7 @@ impl TaskCommits {
                 }
                 Some(CommitWait::Covered) => {
                     all.push(join);
+                    all.extend(pool.work_before_sync.map(Item::Run));
                     all.extend(&own_sync);
                     all.push(Item::EndSync);
                 }
@@ -218,6 +223,29 @@ impl TaskCommits {
     }
 }
 
+/// The median work of tasks between a wait for another task's sync, after which they sync themselves, and their first request. A task
+/// whose commit another one brought to the media showed no such work.
+fn find_median_work_before_sync(
+    all: &[PoolTask<'_>],
+    tasks: &[TaskCommits],
+) -> Option<ObservedRun> {
+    let mut runs: Vec<ObservedRun> = Vec::new();
+    for (task, commits) in all.iter().zip(tasks) {
+        let leading = commits
+            .waits
+            .iter()
+            .filter(|(_, wait)| **wait == CommitWait::Leads);
+        runs.extend(
+            leading.filter_map(|(index, _)| match task.items.get(index + 1) {
+                Some(Item::Run(run)) => Some(*run),
+                _ => None,
+            }),
+        );
+    }
+    runs.sort_by_key(count_cycles);
+    runs.get(runs.len() / 2).copied()
+}
+
 /// The items of a sync whose first write has so many bytes.
 fn with_first_write(items: &[Item], bytes: u32) -> Vec<Item> {
     let mut all = items.to_vec();
@@ -238,8 +266,12 @@ fn is_write_or_flush(item: &Item) -> bool {
 
 /// Whether a run may be the kernel's work for a request or a wake-up.
 fn is_short(run: &ObservedRun) -> bool {
+    count_cycles(run) <= MOST_CYCLES_BETWEEN
+}
+
+fn count_cycles(run: &ObservedRun) -> u64 {
     let khz = u64::from(run.khz.unwrap_or(UNKNOWN_KHZ));
-    run.time_ns.saturating_mul(khz) / 1_000_000 <= MOST_CYCLES_BETWEEN
+    run.time_ns.saturating_mul(khz) / 1_000_000
 }
 
 /// The syncs among a task's items: writes and flushes without work between them, waited for to the last.
@@ -467,6 +499,31 @@ mod tests {
                     .all(|round| round.is_empty() || **round == sync)
             );
         }
+    }
+
+    /// A task that syncs after its wait submits first. A covered one would have, had it come in time.
+    #[test]
+    fn a_covered_commit_has_the_work_of_its_submission() {
+        let submission = Item::Run(ObservedRun {
+            time_ns: 7_000,
+            cpu: 0,
+            khz: None,
+            interrupts: 0,
+        });
+        let mut items = items_of_committers();
+        for task in &mut items[..2] {
+            let all = std::mem::take(task);
+            for item in all {
+                let is_wait = matches!(item, Item::Wait(Wait::Task { .. }));
+                task.push(item);
+                task.extend(is_wait.then_some(submission));
+            }
+        }
+        assert!(share(&mut items));
+        let begun = items[2].iter().zip(items[2].iter().skip(1));
+        let joined = begun
+            .filter(|(item, next)| matches!(item, Item::JoinSync { .. }) && **next == submission);
+        assert_eq!(joined.count(), 50);
     }
 
     #[test]
