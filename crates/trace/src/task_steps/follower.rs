@@ -11,7 +11,7 @@ use super::loops::{FollowedTask, TaskItems, make_loops};
 use super::observed::{
     MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
 };
-use super::requests_in_flight::RequestsInFlight;
+use super::requests_in_flight::{DataRequest, RequestsInFlight};
 use super::submissions::Submissions;
 use super::wake_ups::{PendingWake, WakeCause};
 use super::write_pools::WritePools;
@@ -477,7 +477,12 @@ impl<'a> TaskFollower<'a> {
             .items
             .note_request(state.in_flight, has_data && background);
         if has_data {
-            self.in_flight.add_request(place, task, block.write);
+            let kind = match (block.write, background) {
+                (true, _) => DataRequest::Write,
+                (false, true) => DataRequest::CachedRead,
+                (false, false) => DataRequest::Read,
+            };
+            self.in_flight.add_request(place, task, kind);
         }
         if block.write || !has_data {
             self.pools.note_submitted(task);
@@ -509,18 +514,32 @@ impl<'a> TaskFollower<'a> {
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
         while let Some(ended) = self.in_flight.end_request_between(first, end) {
-            if ended.write {
-                self.pools.note_ended(ended.task);
+            match ended.kind {
+                DataRequest::Write => self.pools.note_ended(ended.task),
+                DataRequest::CachedRead => self.note_end_of_cached_read(ended.task, time),
+                DataRequest::Read => {}
             }
             self.count_ended_request(ended.task, time);
             if let Some(lost) = self.in_flight.forget_lost_request(ended.task) {
-                if lost.write {
+                if lost.kind == DataRequest::Write {
                     self.pools.note_ended(lost.task);
                 }
                 if let Some(state) = self.tasks.get_mut(&lost.task) {
                     state.in_flight = state.in_flight.saturating_sub(1);
                 }
             }
+        }
+    }
+
+    /// A task that runs while its read into the page cache ends did not wait for the read.
+    fn note_end_of_cached_read(&mut self, task: u32, time: u64) {
+        if let Some((on, ..)) = self.tasks.get(&task).and_then(|state| state.burst) {
+            self.stop_task_if_cpu_went_idle(on, time);
+        }
+        if let Some(state) = self.tasks.get_mut(&task)
+            && state.burst.is_some()
+        {
+            state.items.reads_ahead = true;
         }
     }
 
@@ -684,6 +703,7 @@ impl TaskState {
 mod tests {
     use wakepath_units::Nanoseconds;
 
+    use super::super::observed::ObservedStep;
     use super::*;
 
     const NAME: &str = "committer";
@@ -733,6 +753,58 @@ mod tests {
             follower.follow_event(&task_event(time + 51_000, task, TaskStep::Waking));
         }
         follower.pools.into_exclusive_names().contains(NAME)
+    }
+
+    /// A task spins between reads in sequence. It waits for the first one, and runs on while others end.
+    #[test]
+    fn a_task_that_never_sleeps_again_keeps_what_it_did() {
+        let names = [(1, NAME.to_owned())].into();
+        let metadata = Metadata {
+            tasks: names,
+            ..Metadata::default()
+        };
+        let mut idle = IdleSpans::default();
+        idle.window = (0, 20_000_000);
+        let mut follower = TaskFollower::new(&metadata, &idle);
+        follower.follow_event(&task_event(0, 1, TaskStep::Running));
+        for number in 0..20 {
+            let block = Block {
+                device: 1,
+                sector: number * 512,
+                bytes: 262_144,
+                write: false,
+            };
+            let time = number * 1_000_000;
+            let queued = EventKind::Queueing(QueueStep::Queued {
+                block,
+                task: Some(1),
+                background: true,
+                durability: Durability::default(),
+            });
+            follower.follow_event(&event(time + 1000, queued));
+            if number == 0 {
+                follower.follow_event(&task_event(2000, 9, TaskStep::Running));
+            }
+            let ended = EventKind::BlockComplete(block);
+            follower.follow_event(&event(time + 200_000, ended));
+            if number == 0 {
+                follower.follow_event(&task_event(200_000, 1, TaskStep::Waking));
+                follower.follow_event(&task_event(201_000, 1, TaskStep::Running));
+            }
+        }
+        let observed = follower.finish(20_000_000, &metadata.tasks);
+        let mut tasks = observed.tasks.iter();
+        let reader = tasks.find(|task| task.name.as_deref() == Some(NAME));
+        let steps = &reader.unwrap().steps;
+        let reads = steps
+            .iter()
+            .filter(|step| matches!(step, ObservedStep::Io(_)));
+        assert_eq!(reads.count(), 20, "{steps:?}");
+        let waits = steps
+            .iter()
+            .filter(|step| matches!(step, ObservedStep::AwaitIo(_)));
+        // The other wait ends the round.
+        assert_eq!(waits.count(), 2, "{steps:?}");
     }
 
     #[test]

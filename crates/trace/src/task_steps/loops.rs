@@ -47,7 +47,7 @@ pub(super) struct TaskItems {
     depth: u32,
     requests: u64,
     is_waited_for: bool,
-    /// Whether the task slept for something else while a read was in flight, as a reader of a file does that is read ahead.
+    /// Whether the task slept for something else while a read was in flight, or ran on, as a reader of a file does that is read ahead.
     pub(super) reads_ahead: bool,
     pub(super) io_wait: bool,
     pub(super) is_running_at_end: bool,
@@ -112,7 +112,7 @@ impl TaskItems {
         matches!(self.items.first(), Some(Item::Wait(Wait::Task { .. })))
     }
 
-    /// Leaves out what would not be followed by a wait if the task began anew.
+    /// Leaves out what would not be followed by a wait if the task began anew, unless the task spins.
     fn end_with_whole_round(&mut self, used_ns: u64) {
         let last_wait = (self.items.iter()).rposition(|item| matches!(item, Item::Wait(_)));
         if self.begins_with_wake_up() {
@@ -121,10 +121,15 @@ impl TaskItems {
             {
                 self.items.truncate(last);
             }
-        } else if let Some(last) = last_wait {
-            self.items.truncate(last + 1);
-        } else if !self.is_empty() && !self.runs_all_the_time(used_ns) {
-            self.items.push(Item::Wait(Wait::Outside(used_ns)));
+            return;
+        }
+        if self.runs_to_end_since(last_wait.unwrap_or(0), used_ns) {
+            return;
+        }
+        match last_wait {
+            Some(last) => self.items.truncate(last + 1),
+            None if self.is_empty() => {}
+            None => self.items.push(Item::Wait(Wait::Outside(used_ns))),
         }
     }
 
@@ -148,9 +153,9 @@ impl TaskItems {
         waits.filter(|item| matches!(item, Item::Wait(_))).count() as u64
     }
 
-    /// Whether the task ran for at least half of the time, and at its end.
-    fn runs_all_the_time(&self, used_ns: u64) -> bool {
-        let times = self.items.iter().map(|item| match item {
+    /// Whether the task ran from some item on for at least half of the time, and at its end.
+    fn runs_to_end_since(&self, first: usize, used_ns: u64) -> bool {
+        let times = self.items.iter().skip(first).map(|item| match item {
             Item::Run(run) => run.time_ns,
             _ => 0,
         });

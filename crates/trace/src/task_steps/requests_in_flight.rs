@@ -8,11 +8,20 @@ const OVERTAKEN_ROUNDS: u64 = 8;
 /// Device and first sector of a request.
 pub(super) type Place = (u32, u64);
 
+/// What a request with data is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DataRequest {
+    Read,
+    /// A read into the page cache.
+    CachedRead,
+    Write,
+}
+
 /// A request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PendingRequest {
     pub(super) task: u32,
-    pub(super) write: bool,
+    pub(super) kind: DataRequest,
     /// Number of the request among all.
     number: u64,
 }
@@ -46,14 +55,10 @@ impl RequestsInFlight {
     }
 
     /// Adds a task's request at a place without one.
-    pub(super) fn add_request(&mut self, place: Place, task: u32, write: bool) {
+    pub(super) fn add_request(&mut self, place: Place, task: u32, kind: DataRequest) {
         self.submitted += 1;
         let number = self.submitted;
-        let request = PendingRequest {
-            task,
-            write,
-            number,
-        };
+        let request = PendingRequest { task, kind, number };
         self.by_place.insert(place, request);
         self.places.insert(number, place);
         let requests = self.by_task.entry(task).or_default();
@@ -128,14 +133,17 @@ mod tests {
     #[test]
     fn a_request_that_many_of_its_task_overtake_is_lost() {
         let mut requests = RequestsInFlight::default();
-        requests.add_request((1, 0), 7, true);
+        requests.add_request((1, 0), 7, DataRequest::Write);
         for number in 1..=OVERTAKEN_ROUNDS + 1 {
             assert_eq!(requests.forget_lost_request(7), None, "{number}");
-            requests.add_request((1, number * 8), 7, true);
+            requests.add_request((1, number * 8), 7, DataRequest::Write);
             assert!(end_at(&mut requests, number * 8).is_some());
         }
         let lost = requests.forget_lost_request(7);
-        assert_eq!(lost.map(|lost| (lost.task, lost.write)), Some((7, true)));
+        assert_eq!(
+            lost.map(|lost| (lost.task, lost.kind)),
+            Some((7, DataRequest::Write))
+        );
         assert!(requests.len() == 0 && requests.places.is_empty());
         assert_eq!(end_at(&mut requests, 0), None);
         assert_eq!(requests.forget_lost_request(7), None);
@@ -145,11 +153,11 @@ mod tests {
     fn a_request_of_a_deep_queue_may_be_late() {
         let mut requests = RequestsInFlight::default();
         for number in 0..32 {
-            requests.add_request((1, number * 8), 7, false);
+            requests.add_request((1, number * 8), 7, DataRequest::Read);
         }
         for number in 32..200 {
             assert!(end_at(&mut requests, (number - 31) * 8).is_some());
-            requests.add_request((1, number * 8), 7, false);
+            requests.add_request((1, number * 8), 7, DataRequest::Read);
             assert_eq!(requests.forget_lost_request(7), None, "{number}");
         }
         assert!(end_at(&mut requests, 0).is_some());
@@ -158,7 +166,7 @@ mod tests {
     #[test]
     fn a_request_that_goes_on_to_another_device_ends_there() {
         let mut requests = RequestsInFlight::default();
-        requests.add_request((2, 0), 7, false);
+        requests.add_request((2, 0), 7, DataRequest::Read);
         requests.move_request((2, 0), (1, 80));
         assert!(requests.has_request_at((1, 80)) && !requests.has_request_at((2, 0)));
         assert_eq!(
