@@ -378,7 +378,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Returns a request that has ended; of a piece the whole, if this was its last piece: a whole takes the way of the last piece.
     #[inline(always)]
-    pub(super) fn merge_ended_piece(&mut self, id: RequestId) -> Option<RequestId> {
+    pub(crate) fn merge_ended_piece(&mut self, id: RequestId) -> Option<RequestId> {
         let Some(whole) = self.requests[id].whole else {
             return Some(id);
         };

@@ -5,17 +5,6 @@ use crate::core::observer::{Observer, RequestStep};
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Ends a polled request, or piece, that its drive has finished. A task that spins for it goes on at once.
-    #[cold]
-    pub(crate) fn deliver_polled_completion(&mut self, id: RequestId) {
-        let Some(request) = self.merge_ended_piece(id) else {
-            return;
-        };
-        if !self.leave_completion_to_submitter(request) {
-            self.hand_polled_completion_to_task(request);
-        }
-    }
-
     /// Gives a task its completed request.
     pub(crate) fn hand_polled_completion_to_task(&mut self, request: RequestId) {
         let task = self.requests[request].task;

@@ -175,14 +175,18 @@ impl<O: Observer> Engine<'_, O> {
         self.begin_phase(cpu, Mode::Task, time);
     }
 
-    /// Ends the spinning of a task now, if the task is spinning on a CPU at this moment.
+    /// Ends the spinning of a task now, or as soon as its CPU goes on with it.
     pub(crate) fn end_spin_if_spinning(&mut self, task: TaskId) {
-        let t = &self.tasks[task];
+        let now = self.context.now();
+        let t = &mut self.tasks[task];
         let c = &self.cpus[t.cpu];
-        let spins = t.spins_until().is_some() && c.run_queue.current_task() == Some(task);
-        if spins && c.runs_task() {
-            self.context
-                .schedule(Slot::Phase(t.cpu), self.context.now());
+        if t.spins_until().is_none() || c.run_queue.current_task() != Some(task) {
+            return;
+        }
+        if c.runs_task() {
+            self.context.schedule(Slot::Phase(t.cpu), now);
+        } else {
+            t.end_spin_step_at(now);
         }
     }
 
@@ -213,13 +217,8 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(task) = c.run_queue.current_task()
             && let Some(until) = self.tasks[task].spins_until()
         {
-            // Spinning ends at a time, however fast the CPU is, or at once if its end has come while the CPU was stopped.
-            let is_over = self.polling_is_over(task);
-            return if is_over {
-                0
-            } else {
-                until.saturating_sub(self.context.now())
-            };
+            // Spinning ends at a time, however fast the CPU is.
+            return until.saturating_sub(self.context.now());
         }
         self.domains[c.domain]
             .time_for_work(self.context.now(), c.phase.work_as_if_alone_on_core(work))

@@ -166,7 +166,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Whether a task polls, and has something to do at once.
-    pub(crate) fn polling_is_over(&self, task: TaskId) -> bool {
+    fn polling_is_over(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         match t.kind {
             Kind::KernelThread(KernelThread::Submitter(index)) => {

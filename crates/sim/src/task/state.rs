@@ -264,6 +264,11 @@ impl Task {
         self.spin_until = until;
     }
 
+    /// Ends the spinning of a spinning task at `time`, or when it would have ended.
+    pub(crate) fn end_spin_step_at(&mut self, time: u64) {
+        self.spin_until = self.spin_until.min(time);
+    }
+
     /// Time in ns when the task's spinning ends; `None` if it does not spin.
     #[inline(always)]
     pub(crate) fn spins_until(&self) -> Option<u64> {

@@ -201,8 +201,19 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Ends a polled request, or piece, that its drive has finished. A task that spins for it goes on at once.
+    #[cold]
+    pub(crate) fn deliver_polled_completion(&mut self, id: RequestId) {
+        let Some(request) = self.merge_ended_piece(id) else {
+            return;
+        };
+        if !self.leave_completion_to_submitter(request) {
+            self.hand_polled_completion_to_task(request);
+        }
+    }
+
     /// Leaves a polled request that its drive has completed to the looks of a thread. Returns whether there is such a thread.
-    pub(crate) fn leave_completion_to_submitter(&mut self, request: RequestId) -> bool {
+    fn leave_completion_to_submitter(&mut self, request: RequestId) -> bool {
         let owner = self.requests[request].task;
         let Kind::FioProcess(process) = &self.tasks[owner].kind else {
             return false;
