@@ -183,10 +183,10 @@ impl<O: Observer> Engine<'_, O> {
         if t.spins_until().is_none() || c.run_queue.current_task() != Some(task) {
             return;
         }
+        // The CPU may be stopped, or serve an interrupt first.
+        t.end_spin_step_at(now);
         if c.runs_task() {
             self.context.schedule(Slot::Phase(t.cpu), now);
-        } else {
-            t.end_spin_step_at(now);
         }
     }
 
