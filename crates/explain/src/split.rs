@@ -249,7 +249,7 @@ struct Comparison {
     estimates: Option<CostEstimates>,
     /// States without a cost of their own, with what the cost depends on. They may be among `states`.
     varying: BTreeMap<u8, Variation>,
-    /// Too many requests met a state never chosen first.
+    /// Too many requests met a state without comparable first choices.
     foreign: bool,
 }
 

@@ -118,15 +118,7 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
     let key = format!("idle_state.{}.true_exit_us", deepest.name);
     machine.calibrated_on = Some(calibrated_on("6.12.48+deb13-amd64"));
     fs::write(&file, machine.to_toml().unwrap()).unwrap();
-    let with = [
-        "doctor",
-        "--format",
-        "json",
-        "--root",
-        root,
-        "--machine",
-        file.to_str().unwrap(),
-    ];
+    let with = arguments_with_machine(root, &file);
     let measured = json(&wakepath(&with).success());
     let plain = json(&wakepath(&with[..5]).success());
     let note = |report: &Value| {
@@ -200,15 +192,7 @@ fn exits_of_each_kind_of_core_stand_in_place_of_declared_ones() {
     machine.calibrated_on = Some(calibrated_on("6.12.48+deb13-amd64"));
     let file = captured.path().join("calibrated.toml");
     fs::write(&file, machine.to_toml().unwrap()).unwrap();
-    let with = [
-        "doctor",
-        "--format",
-        "json",
-        "--root",
-        root,
-        "--machine",
-        file.to_str().unwrap(),
-    ];
+    let with = arguments_with_machine(root, &file);
     let report = json(&wakepath(&with).success()).to_string();
     for said in [
         "2 figures are measured",
@@ -217,6 +201,20 @@ fn exits_of_each_kind_of_core_stand_in_place_of_declared_ones() {
     ] {
         assert!(report.contains(said), "{said}: {report}");
     }
+}
+
+/// Arguments of an examination of a captured machine, at last those that name the file of a calibration.
+fn arguments_with_machine<'a>(root: &'a str, file: &'a Path) -> [&'a str; 7] {
+    let file = file.to_str().unwrap();
+    [
+        "doctor",
+        "--format",
+        "json",
+        "--root",
+        root,
+        "--machine",
+        file,
+    ]
 }
 
 /// A calibration of the captured laptop's two CPUs under a kernel.

@@ -480,7 +480,7 @@ impl<O: Observer> Engine<'_, O> {
             let drives = 0..self.drives.len();
             self.give_pieces_to_drives(id, RequestKind::Flush, drives.map(Piece::for_flush));
         } else {
-            self.give_page_request_to_drives(id, pages);
+            self.give_page_request_to_drives(id, RequestKind::Plain, pages);
         }
     }
 
@@ -493,51 +493,71 @@ impl<O: Observer> Engine<'_, O> {
         direction: Direction,
         begun: u64,
     ) -> Option<RequestId> {
+        let flusher = self.cache.as_ref()?.flusher;
+        let origin = if pages.count == 0 {
+            RequestOrigin::Flush
+        } else {
+            RequestOrigin::PageCache
+        };
+        let place = RequestPlace::InCachedFile {
+            file: pages.file,
+            byte: pages.start_byte(),
+        };
+        let whole = Request::new_with_submission_begun(
+            (cpu, flusher),
+            direction,
+            RequestKind::WriteBack,
+            pages.count * PAGE,
+            begun,
+        );
+        self.add_page_request(whole, submitter, (number, pages), (origin, place))
+    }
+
+    /// Adds the request with this number for pages, whose submission ends now.
+    pub(super) fn add_page_request(
+        &mut self,
+        mut whole: Request,
+        submitter: TaskId,
+        (number, pages): (u64, Pages),
+        (origin, place): (RequestOrigin, RequestPlace),
+    ) -> Option<RequestId> {
         let cache = self.cache.as_mut()?;
         let id = self.requests.allocate_request_id();
         cache.requests.insert(id, (number, pages));
-        let flusher = cache.flusher;
-        let bytes = pages.count * PAGE;
-        let kind = RequestKind::WriteBack;
-        let mut whole =
-            Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
         whole.attribute_time_until(Part::Submission, self.context.now());
+        let task = whole.task;
         self.requests[id] = whole;
-        self.context.tell_observer_of_request(RequestStep::Begun {
-            task: flusher,
-            submitter,
-        });
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task, submitter });
         self.context.tell_observer_of_request(RequestStep::Issued {
-            task: flusher,
+            task,
             submitter,
             request: id,
-            read: direction == Direction::Read,
-            bytes,
-            origin: if pages.count == 0 {
-                RequestOrigin::Flush
-            } else {
-                RequestOrigin::PageCache
-            },
-            place: RequestPlace::InCachedFile {
-                file: pages.file,
-                byte: pages.start_byte(),
-            },
+            read: whole.direction == Direction::Read,
+            bytes: whole.bytes,
+            origin,
+            place,
         });
         Some(id)
     }
 
-    /// Gives a request for pages to the drives that have them.
-    pub(super) fn give_page_request_to_drives(&mut self, id: RequestId, pages: Pages) {
+    /// Gives a request for pages to the drives that have them; `kind`: how the drives take it.
+    pub(super) fn give_page_request_to_drives(
+        &mut self,
+        id: RequestId,
+        kind: RequestKind,
+        pages: Pages,
+    ) {
         let bytes = pages.count * PAGE;
         if self.drives.len() == 1 {
             let all = Piece { drive: 0, bytes };
-            self.give_pieces_to_drives(id, RequestKind::Plain, std::iter::once(all));
+            self.give_pieces_to_drives(id, kind, std::iter::once(all));
         } else {
             let pieces = self
                 .setup
                 .volume
                 .split_into_pieces(pages.first * PAGE, bytes);
-            self.give_pieces_to_drives(id, RequestKind::Plain, pieces);
+            self.give_pieces_to_drives(id, kind, pieces);
         }
     }
 

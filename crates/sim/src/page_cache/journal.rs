@@ -9,9 +9,10 @@
 use wakepath_hardware::Machine;
 
 use crate::core::basics::{Cycles, TaskId};
+use crate::page_cache::pages::PAGE;
 
 /// Bytes that a commit writes before its commit block: a descriptor and the block of the inode table, which are adjacent.
-const BLOCKS_BYTES: u64 = 8192;
+pub(super) const BLOCKS_BYTES: u64 = 2 * PAGE;
 
 /// Pages of the journal, in which commits follow each other (`mke2fs` gives a file system of 1 GiB 16 MiB).
 const JOURNAL_PAGES: u64 = 4096;
@@ -201,13 +202,8 @@ impl Journal {
     /// Place in the journal of the next `bytes`, in pages.
     pub(super) fn take_place(&mut self, bytes: u64) -> u64 {
         let at = self.next_page;
-        self.next_page = (at + bytes / 4096) % JOURNAL_PAGES;
+        self.next_page = (at + bytes / PAGE) % JOURNAL_PAGES;
         at
-    }
-
-    /// Bytes of a commit's blocks, and of its commit block.
-    pub(super) fn bytes_of_blocks() -> u64 {
-        BLOCKS_BYTES
     }
 }
 

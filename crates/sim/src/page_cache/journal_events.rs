@@ -8,14 +8,13 @@ use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, TaskId};
-use crate::core::observer::{Observer, RequestOrigin, RequestPlace, RequestStep};
-use crate::core::parts::Part;
+use crate::core::observer::{Observer, RequestOrigin, RequestPlace};
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::caller::Stage;
 use crate::page_cache::events::CallTurn;
-use crate::page_cache::journal::{CommitStage, Journal};
+use crate::page_cache::journal::{BLOCKS_BYTES, CommitStage, Journal};
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::task::state::{Step, Task};
 
@@ -119,12 +118,12 @@ impl<O: Observer> Engine<'_, O> {
                         return Some(CommitTurn::Sleep { iowait: false });
                     }
                     journal.stage = CommitStage::Blocks;
-                    let own = before + io.submission_work(Journal::bytes_of_blocks());
+                    let own = before + io.submission_work(BLOCKS_BYTES);
                     return Some(CommitTurn::Work(after_wait + own));
                 }
                 CommitStage::Blocks => {
                     journal.stage = CommitStage::LeaveForBlocks;
-                    let bytes = Journal::bytes_of_blocks();
+                    let bytes = BLOCKS_BYTES;
                     self.submit_journal_request((cpu, thread), bytes, RequestKind::Plain);
                     return Some(CommitTurn::Work(leave));
                 }
@@ -208,37 +207,24 @@ impl<O: Observer> Engine<'_, O> {
             first: journal.take_place(bytes),
             count: bytes / PAGE,
         };
+        let own_kind = RequestKind::WriteBack;
         let task = journal.thread;
-        let id = self.requests.allocate_request_id();
-        cache.requests.insert(id, (number, pages));
-        let (write, own_kind) = (Direction::Write, RequestKind::WriteBack);
-        self.requests[id] =
-            Request::new_with_submission_begun((cpu, task), write, own_kind, bytes, now);
-        self.requests[id].attribute_time_until(Part::Submission, now);
-        self.context
-            .tell_observer_of_request(RequestStep::Begun { task, submitter });
-        self.context.tell_observer_of_request(RequestStep::Issued {
-            task,
-            submitter,
-            request: id,
-            read: false,
-            bytes,
-            origin: match kind {
-                RequestKind::Flush => RequestOrigin::Flush,
-                RequestKind::Through => RequestOrigin::ForcedWrite,
-                _ => RequestOrigin::PageCache,
-            },
-            place: RequestPlace::Unsettled,
-        });
+        let write = Direction::Write;
+        let whole = Request::new_with_submission_begun((cpu, task), write, own_kind, bytes, now);
+        let origin = match kind {
+            RequestKind::Flush => RequestOrigin::Flush,
+            RequestKind::Through => RequestOrigin::ForcedWrite,
+            _ => RequestOrigin::PageCache,
+        };
+        let unsettled = (origin, RequestPlace::Unsettled);
+        let Some(id) = self.add_page_request(whole, submitter, (number, pages), unsettled) else {
+            return;
+        };
         if kind == RequestKind::Flush {
             let drives = 0..self.drives.len();
             self.give_pieces_to_drives(id, kind, drives.map(Piece::for_flush));
-        } else if self.drives.len() == 1 {
-            let all = Piece { drive: 0, bytes };
-            self.give_pieces_to_drives(id, kind, std::iter::once(all));
         } else {
-            let pieces = (self.setup.volume).split_into_pieces(pages.first * PAGE, bytes);
-            self.give_pieces_to_drives(id, kind, pieces);
+            self.give_page_request_to_drives(id, kind, pages);
         }
     }
 

@@ -4,6 +4,7 @@
 //! is read with those around it; a marked one begins the next read-ahead; the read waits for the last page of its batch, and copies
 //! the batch.
 
+use crate::block::request::RequestKind;
 use crate::core::basics::{CpuId, Direction, TaskId};
 use crate::core::observer::Observer;
 use crate::engine::Engine;
@@ -144,7 +145,7 @@ impl<O: Observer> Engine<'_, O> {
         let created =
             self.create_page_request((cpu, task), (number, pages), Direction::Read, begun);
         if let Some(id) = created {
-            self.give_page_request_to_drives(id, pages);
+            self.give_page_request_to_drives(id, RequestKind::Plain, pages);
         }
     }
 }

@@ -720,6 +720,16 @@ mod tests {
         event(time, EventKind::Task { task, step })
     }
 
+    fn queued(time: u64, task: u32, block: Block, background: bool) -> Event {
+        let step = QueueStep::Queued {
+            block,
+            task: Some(task),
+            background,
+            durability: Durability::default(),
+        };
+        event(time, EventKind::Queueing(step))
+    }
+
     /// Whether two tasks that write by turns are found to, in a recording that lacks the third completion. `bytes` 0: they flush.
     fn are_exclusive_with_lost_completion(bytes: u32) -> bool {
         let metadata = Metadata {
@@ -737,14 +747,8 @@ mod tests {
                 write: true,
             };
             let (time, task) = (number * 100_000, 1 + number as u32 % 2);
-            let queued = EventKind::Queueing(QueueStep::Queued {
-                block,
-                task: Some(task),
-                background: false,
-                durability: Durability::default(),
-            });
             follower.follow_event(&task_event(time, task, TaskStep::Running));
-            follower.follow_event(&event(time + 1000, queued));
+            follower.follow_event(&queued(time + 1000, task, block, false));
             follower.follow_event(&task_event(time + 2000, 9, TaskStep::Running));
             if number != 2 {
                 let ended = EventKind::BlockComplete(block);
@@ -775,13 +779,7 @@ mod tests {
                 write: false,
             };
             let time = number * 1_000_000;
-            let queued = EventKind::Queueing(QueueStep::Queued {
-                block,
-                task: Some(1),
-                background: true,
-                durability: Durability::default(),
-            });
-            follower.follow_event(&event(time + 1000, queued));
+            follower.follow_event(&queued(time + 1000, 1, block, true));
             if number == 0 {
                 follower.follow_event(&task_event(2000, 9, TaskStep::Running));
             }

@@ -143,22 +143,23 @@ pub(super) fn note_virtual_machine() {
 mod tests {
     use super::*;
 
+    fn describe_schema(schema: u32) -> Option<String> {
+        describe_older_schema(&Metadata {
+            schema,
+            ..Metadata::default()
+        })
+    }
+
     #[test]
     fn recordings_of_the_first_schema_are_named_with_what_they_lack() {
-        let describe = |schema| {
-            describe_older_schema(&Metadata {
-                schema,
-                ..Metadata::default()
-            })
-        };
-        let text = describe(1).unwrap_or_default();
+        let text = describe_schema(1).unwrap_or_default();
         let start = format!("a recording of an older schema (1 of {SCHEMA}): ");
         assert_eq!(
             text.strip_prefix(&start),
             Some("it has no queueing, interrupts and steps of tasks")
         );
         for complete in FIRST_WITH_QUEUEING..=SCHEMA {
-            assert_eq!(describe(complete), None);
+            assert_eq!(describe_schema(complete), None);
         }
     }
 }

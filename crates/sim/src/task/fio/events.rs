@@ -110,8 +110,9 @@ impl Task {
         let depth = state.steering.depth(job.depth);
         let kind = Kind::FioProcess(Box::new(state));
         let mut task = Self::new(0, false, Step::Wait, kind);
-        let files = job.cache.as_ref().or(job.direct_file.as_ref());
-        task.caller = files.map(|cache| Box::new(cache.create_caller(process)));
+        task.caller = job
+            .files()
+            .map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
         task.requests.reports_ends = ends_of_requests_matter(job);

@@ -44,7 +44,7 @@ fn set_sharers_of_files(setups: &mut [JobSetup], jobs: &[FioJob]) {
     let mut processes: BTreeMap<usize, u32> = BTreeMap::new();
     let pairs = setups.iter().zip(jobs);
     for (setup, _) in pairs.filter(|(_, job)| job.shared_files_key().is_some()) {
-        if let Some(cache) = setup.cache.as_ref().or(setup.direct_file.as_ref()) {
+        if let Some(cache) = setup.files() {
             *processes.entry(cache.first_file_number()).or_default() += setup.processes;
         }
     }
@@ -70,6 +70,10 @@ fn set_read_ahead_of_jobs(machine: &Machine, setups: &mut [JobSetup], jobs: &[Fi
 
 impl JobSetup {
     /// The job's files, if it uses the page cache or syncs them on a file system with a journal.
+    pub(super) fn files(&self) -> Option<&CacheJob> {
+        self.cache.as_ref().or(self.direct_file.as_ref())
+    }
+
     fn files_mut(&mut self) -> Option<&mut CacheJob> {
         self.cache.as_mut().or(self.direct_file.as_mut())
     }

@@ -410,7 +410,7 @@ impl<O: Observer> Engine<'_, O> {
         let job = &self.setup.jobs[process.job];
         let data_only = process.fdatasync_is_due(job.flushes);
         process.begin_fsync(self.context.now());
-        if job.cache.is_some() || job.direct_file.is_some() {
+        if job.files().is_some() {
             return Plan::Work(self.begin_write_back_of_file(cpu, task, data_only));
         }
         Plan::Work(self.begin_submission(task, 0))
