@@ -1,88 +1,52 @@
-//! Follows all tasks through a recording's events in order of time.
+//! Follows all tasks through a recording's events in order of time: who runs where, and for how long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::exits::ExitLatencies;
 use super::idle_spans::{IdleSpan, IdleSpans};
-use super::interruption::{INTERRUPT_NS, Interruption, longest_interrupt};
-use super::item::{Item, Wait};
+use super::interruption::Interruption;
 use super::kept_ticks::KeptTicks;
-use super::loops::{FollowedTask, TaskItems, make_loops};
-use super::observed::{
-    MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedIo, ObservedRun, ObservedTasks,
-};
-use super::requests_in_flight::{DataRequest, RequestsInFlight};
+use super::loops::{FollowedTask, make_loops};
+use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedRun, ObservedTasks};
+use super::requests_in_flight::RequestsInFlight;
 use super::submissions::Submissions;
-use super::wake_ups::{PendingWake, WakeCause};
+use super::task_state::TaskState;
 use super::write_pools::WritePools;
 use crate::flushes_in_flight::FlushesInFlight;
-use crate::recording::{Block, Durability, Event, EventKind, Metadata, QueueStep, TaskStep};
-
-/// Most requests in flight that are followed.
-const MAX_IN_FLIGHT: usize = 1 << 16;
+use crate::recording::{Event, EventKind, Metadata, QueueStep, TaskStep};
 
 /// State of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
-struct CpuState {
+pub(super) struct CpuState {
     /// The task that runs, and since when in ns.
-    running: Option<(u32, u64)>,
-    khz: Option<u32>,
+    pub(super) running: Option<(u32, u64)>,
+    pub(super) khz: Option<u32>,
     /// The last interrupt that explains no wake-up so far, with its time in ns.
-    interruption: Option<(u64, Interruption)>,
+    pub(super) interruption: Option<(u64, Interruption)>,
     /// The task whose wake-up was seen last.
-    woken: Option<u32>,
-}
-
-/// State of a task.
-#[derive(Clone, Debug, Default)]
-struct TaskState {
-    items: TaskItems,
-    /// The CPU on which the task runs, the begin of its present burst in ns, and interrupts since.
-    burst: Option<(u32, u64, u32)>,
-    /// When the task stopped running, in ns; `None`: it was not seen to run.
-    stopped: Option<u64>,
-    wake: Option<PendingWake>,
-    in_flight: u32,
-    /// When a request of the task completed last, in ns.
-    completed: Option<u64>,
-    /// Wake-ups from waits for requests, without and with iowait.
-    io_waits: [u64; 2],
-    /// Sleeps that something outside ended.
-    outside_wake_ups: u64,
-    /// The last request; `None` before the first one.
-    last_request: Option<RequestKind>,
-    /// Whether the steps have a request since the last wait for all requests.
-    has_unawaited_request: bool,
-}
-
-/// What a request asks of the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestKind {
-    Read,
-    Write,
-    Flush,
+    pub(super) woken: Option<u32>,
 }
 
 /// Follows tasks through the events of a recording.
 pub(super) struct TaskFollower<'a> {
-    idle: &'a IdleSpans,
-    cpus: BTreeMap<u32, CpuState>,
-    tasks: BTreeMap<u32, TaskState>,
-    in_flight: RequestsInFlight,
-    flushes: FlushesInFlight,
+    pub(super) idle: &'a IdleSpans,
+    pub(super) cpus: BTreeMap<u32, CpuState>,
+    pub(super) tasks: BTreeMap<u32, TaskState>,
+    pub(super) in_flight: RequestsInFlight,
+    pub(super) flushes: FlushesInFlight,
     submissions: Submissions,
-    devices: BTreeSet<u32>,
+    pub(super) devices: BTreeSet<u32>,
     kept_ticks: KeptTicks,
     /// Whether number 0 is a task, as in simulated recordings, and no idle task.
     has_task_zero: bool,
-    exits: ExitLatencies,
-    pools: WritePools,
+    pub(super) exits: ExitLatencies,
+    pub(super) pools: WritePools,
     /// Number of CPUs in the machine; 0 if unknown.
     machine_cpus: u32,
-    steps: usize,
+    pub(super) steps: usize,
     /// End of the part that is used, in ns.
     end: u64,
-    observed: ObservedTasks,
+    pub(super) observed: ObservedTasks,
 }
 
 impl<'a> TaskFollower<'a> {
@@ -187,7 +151,7 @@ impl<'a> TaskFollower<'a> {
     }
 
     /// Ends the burst of a CPU's task where the CPU went idle, if it has before `now`: a task may act and sleep at the same instant.
-    fn stop_task_if_cpu_went_idle(&mut self, cpu: u32, now: u64) {
+    pub(super) fn stop_task_if_cpu_went_idle(&mut self, cpu: u32, now: u64) {
         let Some((task, since)) = self.cpus.get(&cpu).and_then(|state| state.running) else {
             return;
         };
@@ -212,7 +176,7 @@ impl<'a> TaskFollower<'a> {
     }
 
     /// Adds the present burst of the task on a CPU to the task's steps, and begins another one.
-    fn cut_burst(&mut self, cpu: u32, time: u64) {
+    pub(super) fn cut_burst(&mut self, cpu: u32, time: u64) {
         let Some(CpuState {
             running: Some((task, _)),
             khz,
@@ -241,164 +205,15 @@ impl<'a> TaskFollower<'a> {
     }
 
     /// The state of a task; `None` beyond the most tasks that are followed.
-    fn task_state(&mut self, task: u32) -> Option<&mut TaskState> {
+    pub(super) fn task_state(&mut self, task: u32) -> Option<&mut TaskState> {
         if !self.tasks.contains_key(&task) && self.tasks.len() >= MAX_OBSERVED_TASKS {
             return None;
         }
         Some(self.tasks.entry(task).or_default())
     }
 
-    fn note_wake_up(&mut self, time: u64, cpu: u32, task: u32) {
-        self.stop_task_if_cpu_went_idle(cpu, time);
-        let Some(state) = self.task_state(task) else {
-            return;
-        };
-        if let Some((on, ..)) = state.burst {
-            self.stop_task_if_cpu_went_idle(on, time);
-        }
-        let Some(state) = self.tasks.get(&task) else {
-            return;
-        };
-        if state.burst.is_some() || state.wake.is_some() {
-            // The task was about to sleep, and did not.
-            return;
-        }
-        if self.flushes.end_flush_of_woken_task(task) {
-            self.pools.note_ended(task);
-            self.count_ended_request(task, time);
-        }
-        let Some(state) = self.tasks.get(&task) else {
-            return;
-        };
-        let slept_beside_request = state.slept_beside_request();
-        let has_completed =
-            (state.completed.zip(state.stopped)).is_some_and(|(completed, stopped)| {
-                completed >= stopped && time.saturating_sub(completed) <= INTERRUPT_NS
-            });
-        let own = has_completed.then_some(state.in_flight);
-        let (inferred, raised) = match own {
-            Some(in_flight) => (WakeCause::Io(in_flight), time),
-            None => self.infer_cause(time, cpu),
-        };
-        let cause = match inferred {
-            // The drive's interrupt, perhaps.
-            WakeCause::Arrival(_) if slept_beside_request => WakeCause::Outside,
-            other => other,
-        };
-        if let WakeCause::Task(number) = cause {
-            self.cut_burst(cpu, time);
-            if let Some(waker) = self.tasks.get_mut(&number) {
-                waker.items.add(Item::Wake(task));
-                self.steps += self.pools.most_steps_of_wake_up(number, task);
-            }
-        }
-        let waited_until = match cause {
-            WakeCause::Outside | WakeCause::Arrival(_) => {
-                self.begin_of_idle_exit(time, cpu).unwrap_or(raised)
-            }
-            _ => time,
-        };
-        if let Some(state) = self.tasks.get_mut(&task) {
-            if state.last_request == Some(RequestKind::Read) {
-                match cause {
-                    WakeCause::Io(_) => state.items.note_wait_for_read(),
-                    _ if slept_beside_request => state.items.reads_ahead = true,
-                    _ => {}
-                }
-            }
-            state.wake = Some(PendingWake {
-                cause,
-                time: waited_until,
-            });
-            state.completed = None;
-        }
-        self.cpus.entry(cpu).or_default().woken = Some(task);
-    }
-
-    /// What wakes a task at `time` on a CPU, if the task's own requests do not, and when its interrupt was raised if the CPU was busy.
-    ///
-    /// An idle CPU may show no interrupt: then a timer has woken the CPU if the governor was told of one that was due.
-    fn infer_cause(&mut self, time: u64, cpu: u32) -> (WakeCause, u64) {
-        let state = self.cpus.entry(cpu).or_default();
-        let Some((waker, _)) = state.running else {
-            // A CPU may go idle again at the same instant.
-            let span = self.idle.last_span_before(cpu, time.saturating_sub(1));
-            let since = span.map_or(0, |span| span.start);
-            let told = span.and_then(|span| span.next_timer);
-            let cause = match state.interruption.filter(|(at, _)| *at >= since) {
-                Some((at, Interruption::Timer)) => WakeCause::Timer(self.expiry_of_timer(at, cpu)),
-                Some((_, Interruption::Device)) => WakeCause::Arrival(cpu),
-                Some((_, Interruption::Call)) => WakeCause::Outside,
-                None => match told.filter(|told| (since..=time).contains(told)) {
-                    Some(told) => WakeCause::Timer(told),
-                    None => WakeCause::Outside,
-                },
-            };
-            return (cause, time);
-        };
-        let longest = longest_interrupt(state.khz);
-        let due = time.saturating_sub(INTERRUPT_NS)..=time;
-        let span = self.idle.last_span_before(cpu, time);
-        let told = span.and_then(|span| span.next_timer);
-        let has_told_timer = told.is_some_and(|told| due.contains(&told));
-        // On a busy CPU, one interrupt wakes one task: the next wake-up is the running task's.
-        let interruption = state.interruption.take();
-        let recent = interruption.filter(|(at, what)| {
-            let is_device = *what == Interruption::Device;
-            let most = if is_device { longest } else { INTERRUPT_NS };
-            time.saturating_sub(*at) <= most
-        });
-        let cause = match recent {
-            Some((at, Interruption::Timer)) => WakeCause::Timer(at),
-            Some((_, Interruption::Device)) => WakeCause::Arrival(cpu),
-            Some((_, Interruption::Call)) => WakeCause::Outside,
-            None if has_told_timer => WakeCause::Timer(told.unwrap_or(time)),
-            None => WakeCause::Task(waker),
-        };
-        (cause, recent.map_or(time, |(at, _)| at))
-    }
-
-    /// The time that a timer was set for whose interrupt was seen at `time` on an idle CPU.
-    fn expiry_of_timer(&self, time: u64, cpu: u32) -> u64 {
-        let Some(span) = self.idle.last_span_before(cpu, time) else {
-            return time;
-        };
-        let told = span.next_timer;
-        if let Some(told) = told.filter(|told| (span.start..=time).contains(told)) {
-            return told;
-        }
-        self.begin_of_exit(span, cpu, time)
-    }
-
-    /// When what woke a CPU that is idle until `time` came: before the idle state's exit. `None`: the CPU was busy.
-    fn begin_of_idle_exit(&self, time: u64, cpu: u32) -> Option<u64> {
-        let is_busy = (self.cpus.get(&cpu)).is_some_and(|state| state.running.is_some());
-        let span = self.idle.last_span_before(cpu, time.saturating_sub(1))?;
-        (!is_busy).then(|| self.begin_of_exit(span, cpu, time))
-    }
-
-    /// When a CPU began to leave the idle state of a span, which it had left at `time`.
-    fn begin_of_exit(&self, span: &IdleSpan, cpu: u32, time: u64) -> u64 {
-        let exit = self.exits.exit_latency(cpu, span.state);
-        let begun = span.end.min(time).saturating_sub(exit);
-        begun.max(span.start)
-    }
-
-    fn note_iowait_of_last_wake_up(&mut self, cpu: u32, iowait: bool) {
-        let woken = self.cpus.get_mut(&cpu).and_then(|state| state.woken.take());
-        let state = woken.and_then(|task| self.tasks.get_mut(&task));
-        if let Some(state) = state
-            && let Some(PendingWake {
-                cause: WakeCause::Io(_),
-                ..
-            }) = state.wake
-        {
-            state.io_waits[usize::from(iowait)] += 1;
-        }
-    }
-
     /// Notes that a CPU begins to run a task.
-    fn switch_to_task(&mut self, time: u64, cpu: u32, task: u32) {
+    pub(super) fn switch_to_task(&mut self, time: u64, cpu: u32, task: u32) {
         self.stop_task_if_cpu_went_idle(cpu, time);
         let running = self.cpus.entry(cpu).or_default().running;
         if let Some((before, _)) = running {
@@ -433,121 +248,6 @@ impl<'a> TaskFollower<'a> {
         let cpu_state = self.cpus.entry(cpu).or_default();
         cpu_state.running = Some((task, time));
         cpu_state.interruption = None;
-    }
-
-    /// Notes a request that a task submits at a time on a CPU; one without data is a flush.
-    fn add_request(
-        &mut self,
-        (time, cpu): (u64, u32),
-        block: &Block,
-        task: Option<u32>,
-        background: bool,
-        durability: Durability,
-    ) {
-        let place = (block.device, block.sector);
-        let has_data = block.bytes > 0;
-        // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
-        if has_data && self.in_flight.has_request_at(place) {
-            return;
-        }
-        self.stop_task_if_cpu_went_idle(cpu, time);
-        let Some(task) = task.filter(|_| self.in_flight.len() < MAX_IN_FLIGHT) else {
-            self.observed.without_task += 1;
-            return;
-        };
-        if !has_data && !self.flushes.begin_flush(block, task) {
-            return;
-        }
-        let is_running = self
-            .tasks
-            .get(&task)
-            .is_some_and(|state| state.burst.is_some());
-        if !is_running {
-            // The recording began while the task ran.
-            self.switch_to_task(time, cpu, task);
-        }
-        self.cut_burst(cpu, time);
-        let Some(state) = self.tasks.get_mut(&task) else {
-            self.observed.without_task += 1;
-            return;
-        };
-        self.steps += state.add_request_items(block, durability);
-        state.in_flight += 1;
-        state
-            .items
-            .note_request(state.in_flight, has_data && background);
-        if has_data {
-            let kind = match (block.write, background) {
-                (true, _) => DataRequest::Write,
-                (false, true) => DataRequest::CachedRead,
-                (false, false) => DataRequest::Read,
-            };
-            self.in_flight.add_request(place, task, kind);
-        }
-        if block.write || !has_data {
-            self.pools.note_submitted(task);
-        }
-        self.devices.insert(block.device);
-        self.cpus.entry(cpu).or_default().interruption = None;
-    }
-
-    /// Notes the completion of a request, perhaps with several bios inside.
-    fn complete_requests(&mut self, time: u64, cpu: u32, block: &Block) {
-        self.stop_task_if_cpu_went_idle(cpu, time);
-        let running = self.cpus.get(&cpu).and_then(|state| state.running);
-        if let Some((task, _)) = running
-            && let Some(TaskState {
-                burst: Some((_, _, interrupts)),
-                ..
-            }) = self.tasks.get_mut(&task)
-        {
-            *interrupts += 1;
-        }
-        if block.bytes == 0
-            && let Some(task) = self.flushes.end_flush(block)
-        {
-            self.pools.note_ended(task);
-            self.count_ended_request(task, time);
-            return;
-        }
-        let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
-        let first = (block.device, block.sector);
-        let end = (block.device, block.sector.saturating_add(sectors));
-        while let Some(ended) = self.in_flight.end_request_between(first, end) {
-            match ended.kind {
-                DataRequest::Write => self.pools.note_ended(ended.task),
-                DataRequest::CachedRead => self.note_end_of_cached_read(ended.task, time),
-                DataRequest::Read => {}
-            }
-            self.count_ended_request(ended.task, time);
-            if let Some(lost) = self.in_flight.forget_lost_request(ended.task) {
-                if lost.kind == DataRequest::Write {
-                    self.pools.note_ended(lost.task);
-                }
-                if let Some(state) = self.tasks.get_mut(&lost.task) {
-                    state.in_flight = state.in_flight.saturating_sub(1);
-                }
-            }
-        }
-    }
-
-    /// A task that runs while its read into the page cache ends did not wait for the read.
-    fn note_end_of_cached_read(&mut self, task: u32, time: u64) {
-        if let Some((on, ..)) = self.tasks.get(&task).and_then(|state| state.burst) {
-            self.stop_task_if_cpu_went_idle(on, time);
-        }
-        if let Some(state) = self.tasks.get_mut(&task)
-            && state.burst.is_some()
-        {
-            state.items.reads_ahead = true;
-        }
-    }
-
-    fn count_ended_request(&mut self, task: u32, time: u64) {
-        if let Some(state) = self.tasks.get_mut(&task) {
-            state.in_flight = state.in_flight.saturating_sub(1);
-            state.completed = Some(time);
-        }
     }
 
     /// The steps of all tasks, from a recording of this length in ns with these names of tasks.
@@ -593,118 +293,13 @@ impl<'a> TaskFollower<'a> {
     }
 }
 
-impl TaskState {
-    /// Adds a request to what the task did: a flush if it has no data, and a flush before it if the drive empties its cache first.
-    /// Returns the number of items added.
-    fn add_request_items(&mut self, block: &Block, durability: Durability) -> usize {
-        let kind = match block {
-            Block { bytes: 0, .. } => RequestKind::Flush,
-            Block { write: true, .. } => RequestKind::Write,
-            Block { write: false, .. } => RequestKind::Read,
-        };
-        let awaited = self.await_requests_around_flush(kind);
-        self.last_request = Some(kind);
-        self.has_unawaited_request = true;
-        if kind == RequestKind::Flush {
-            self.items.add(Item::Flush);
-            return awaited + 1;
-        }
-        let is_after_flush = block.write && durability.flushes_first;
-        if is_after_flush {
-            self.items.add(Item::Flush);
-            self.items.add(Item::Wait(Wait::Io(self.in_flight)));
-        }
-        self.items.add(Item::Io(ObservedIo {
-            write: block.write,
-            bytes: block.bytes,
-            sector: block.sector,
-            is_forced: block.write && durability.is_forced,
-        }));
-        awaited + if is_after_flush { 3 } else { 1 }
-    }
-
-    /// Adds the wait for all requests that comes before a flush, as in `fsync()`, and after one. The recording shows no sleep where
-    /// the requests were over in time. Returns the number of items added.
-    fn await_requests_around_flush(&mut self, next: RequestKind) -> usize {
-        let is_beside_flush =
-            next == RequestKind::Flush || self.last_request == Some(RequestKind::Flush);
-        if !is_beside_flush || self.in_flight > 0 || !self.has_unawaited_request {
-            return 0;
-        }
-        self.has_unawaited_request = false;
-        self.items.add(Item::Pass(0));
-        1
-    }
-
-    /// Whether a request was in flight when the task went to sleep.
-    fn slept_beside_request(&self) -> bool {
-        let ended_in_sleep = (self.completed.zip(self.stopped))
-            .is_some_and(|(completed, stopped)| completed >= stopped);
-        self.in_flight > 0 || ended_in_sleep
-    }
-
-    /// How long the task has slept at the recording's end, in ns; `None`: it runs, is about to, or waits for its requests.
-    fn time_asleep_at_end(&self, end: u64) -> Option<u64> {
-        let is_asleep = self.burst.is_none() && self.wake.is_none() && self.in_flight == 0;
-        let asleep_ns = end.saturating_sub(self.stopped.filter(|_| is_asleep)?);
-        (asleep_ns > 0).then_some(asleep_ns)
-    }
-
-    /// Ends the task's wait, if it was woken, as it runs at `time`. Returns the number of waits that keep their recorded length.
-    fn end_wait(&mut self, time: u64, start: u64) -> u64 {
-        let wake = self.wake.take();
-        let Some(stopped) = self.stopped else {
-            // The task is seen for the first time.
-            let first = match wake {
-                Some(PendingWake {
-                    cause: WakeCause::Task(waker),
-                    time,
-                }) => {
-                    let slept_ns = time.saturating_sub(start);
-                    self.items.add(Item::Wait(Wait::Task { waker, slept_ns }));
-                    return 0;
-                }
-                Some(PendingWake {
-                    cause: WakeCause::Timer(expiry),
-                    ..
-                }) => expiry,
-                Some(wake) => wake.time,
-                None => time,
-            };
-            self.items.delay_ns = first.saturating_sub(start);
-            return 0;
-        };
-        let Some(PendingWake { cause, time }) = wake else {
-            // Another task had the CPU meanwhile.
-            return 0;
-        };
-        let slept_ns = time.saturating_sub(stopped);
-        let wait = match cause {
-            WakeCause::Io(in_flight) => Wait::Io(in_flight),
-            WakeCause::Timer(expiry) => Wait::Timer {
-                begun: stopped,
-                expiry: expiry.max(stopped),
-            },
-            WakeCause::Task(waker) => Wait::Task { waker, slept_ns },
-            WakeCause::Arrival(cpu) => Wait::Arrival {
-                begun: stopped,
-                at: time.max(stopped),
-                cpu,
-            },
-            WakeCause::Outside => Wait::Outside(slept_ns),
-        };
-        self.items.add(Item::Wait(wait));
-        self.has_unawaited_request &= wait != Wait::Io(0);
-        u64::from(matches!(wait, Wait::Outside(_)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wakepath_units::Nanoseconds;
 
     use super::super::observed::ObservedStep;
     use super::*;
+    use crate::recording::{Block, Durability};
 
     const NAME: &str = "committer";
 

@@ -16,6 +16,7 @@ mod arrival_sources;
 mod exits;
 mod follower;
 mod idle_spans;
+mod inferred_causes;
 mod interruption;
 mod item;
 mod kept_ticks;
@@ -24,6 +25,8 @@ mod observed;
 mod requests_in_flight;
 mod shared_syncs;
 mod submissions;
+mod task_requests;
+mod task_state;
 mod wake_ups;
 mod write_pools;
 
