@@ -31,7 +31,7 @@ pub(crate) struct Submitter {
     pub(super) looks: CompletionLooks,
 }
 
-/// Where a thread is in a round of its loop: it looks for completions, then submits what was in the ring when the round began.
+/// Where a thread is in a round of its loop. A round looks for completions, then submits the entries that its begin found in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RoundStage {
     #[default]
@@ -44,7 +44,7 @@ pub(super) enum RoundStage {
 /// Next action of a thread in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundAction {
-    /// A look found nothing, or the round is over: the loop has a pause there.
+    /// The loop pauses after a look without a completion, and at the end of a round.
     Pause,
     /// Submit the next entry of the ring.
     Submit,
@@ -54,16 +54,17 @@ pub(super) enum RoundAction {
 
 /// A thread's looks for completions of polled requests, for machines on which a look takes time.
 ///
-/// As `io_do_iopoll()` (Linux 6.12): one look per round for each request in flight, in the order of submission. A look finds all
-/// requests that the drive has completed, and completes those that follow the one looked for. A round ends with the first such run.
+/// `io_do_iopoll()` (Linux 6.12) looks once per round for each request in flight, in the order of submission. A look finds all
+/// completions of the drive. A found completion of the request looked for ends the looks of the round: that request and its found
+/// successors complete, up to the first request without a completion.
 #[derive(Debug, Default)]
 pub(super) struct CompletionLooks {
     pub(super) stage: RoundStage,
     /// Requests in flight in the order of submission, and whether a look has found their completion.
     pub(super) listed: VecDeque<(RequestId, bool)>,
-    /// Requests that the drive has completed, which no look has found.
+    /// Requests that the drive has completed and no look has found.
     pub(super) completed: Vec<RequestId>,
-    /// Entries of the ring that the round submits still.
+    /// Ring entries that the present round has yet to submit.
     entries: usize,
     /// Requests that the last look completes.
     pub(super) reaped: Vec<RequestId>,
@@ -131,7 +132,7 @@ impl CompletionLooks {
 }
 
 impl Submitter {
-    /// Work in cycles to tell the thread of a submission: a `system_call` that wakes the thread; none if the thread spins.
+    /// Work in cycles of the process to wake the thread by a `system_call`; 0 if the thread spins.
     pub(super) fn wake_up_work(&self, system_call: Cycles) -> Cycles {
         if self.asleep { system_call } else { 0 }
     }
@@ -156,7 +157,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(looks.continue_round(2), RoundAction::Pause);
         }
-        // What comes meanwhile waits for the next round.
+        // Entries that arrive during a round wait for the next round.
         for _ in 0..2 {
             assert_eq!(looks.continue_round(9), RoundAction::Submit);
         }

@@ -1,8 +1,8 @@
 //! Syncs that tasks share, as a database's group commit does.
 //!
-//! While one task of a pool writes and flushes, others append to the same log and sleep. At the end it wakes those whose data are on the
-//! media, and one that syncs next. Who is in which group depends on how long a sync takes, so groups are no part of the steps: each
-//! commit joins a sync, with the steps of a sync for the case that nobody else is at it.
+//! While one task of a pool writes and flushes, other tasks append to the same log and sleep. At the end the first task wakes the tasks
+//! whose data are on the media, and the task that syncs next. The length of a sync decides who shares one, so groups are no part of the
+//! steps. Each commit joins a sync instead, and has a sync's steps in case that no other task syncs at that moment.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -14,11 +14,11 @@ use super::write_pools::MOST_STEPS_OF_SHARED_SYNC;
 /// Fewest syncs of a pool, and fewest commits by another task's sync.
 const FEWEST_SYNCS: usize = 20;
 
-/// Most items of a sync: with its begin, the work before its first request and its end, a wait for another task's sync becomes no more
-/// steps than are counted for it.
+/// Most items of a sync, such that a wait for another task's sync becomes no more steps than are counted for the wait. Three steps are
+/// the begin, the work before the first request, and the end.
 const MOST_ITEMS_OF_SYNC: usize = MOST_STEPS_OF_SHARED_SYNC - 3;
 
-/// Most cycles between two requests of a sync, or between its end and a wake-up: the kernel's work.
+/// Most cycles of the kernel's work between two requests of a sync, or between a sync's end and a wake-up.
 const MOST_CYCLES_BETWEEN: u64 = 40_000;
 
 /// Clock in kHz where none is recorded.
@@ -37,8 +37,9 @@ pub(super) struct PoolTask<'a> {
     pub(super) depth: &'a mut u32,
 }
 
-/// Makes tasks that write one at a time join each other's syncs of a log with this number. Returns whether they wait for these at all,
-/// and have at most `room` further items with that. What the items take up is no longer in `room` then.
+/// Makes tasks that write one at a time join each other's syncs of a log with this number. Tasks that never wait for another task's
+/// sync, or would get more than `room` further items, stay as they are. Otherwise `room` shrinks by these items. Returns whether the
+/// tasks join syncs.
 pub(super) fn share_syncs(tasks: &mut [PoolTask<'_>], log: u32, room: &mut usize) -> bool {
     let Some(pool) = Pool::find_group_commits(tasks) else {
         return false;
@@ -54,7 +55,7 @@ pub(super) fn share_syncs(tasks: &mut [PoolTask<'_>], log: u32, room: &mut usize
     true
 }
 
-/// A task's sync by indices of its items: from the first write or flush to the last wait, and the wake-ups after it.
+/// A task's sync, by indices of items: from the first write or flush to the last wait, and the wake-ups after the last wait.
 #[derive(Clone, Debug)]
 struct Sync {
     first: usize,
@@ -73,7 +74,7 @@ enum CommitWait {
     Leads,
 }
 
-/// Syncs of a task, and its waits for those of others by index of the item.
+/// Syncs of a task, and the task's waits for other tasks' syncs by index of the item.
 #[derive(Debug, Default)]
 struct TaskCommits {
     syncs: Vec<Sync>,
@@ -85,9 +86,9 @@ struct TaskCommits {
 struct Pool {
     tasks: Vec<TaskCommits>,
     bytes: CommitBytes,
-    /// Steps of a sync for tasks that had none.
+    /// Steps of a sync for tasks without a sync of their own.
     first_sync: Vec<Item>,
-    /// What a task does before its first request once it may sync; `None` if no task was seen to.
+    /// Work of a task between the wake-up that lets the task sync and its first request; `None`: not seen.
     work_before_sync: Option<ObservedRun>,
 }
 
@@ -134,7 +135,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// Upper limit of the items by which the tasks' become more: each sync gets a begin and an end, and each wait for one becomes a sync.
+    /// Upper limit of the items that sharing adds: each sync gets a begin and an end, and each wait for a sync becomes a sync.
     fn count_added_items(&self) -> usize {
         let tasks = self.tasks.iter();
         let added =
@@ -151,7 +152,7 @@ impl Sync {
 }
 
 impl TaskCommits {
-    /// Whether the task begins a sync after an item, and does nothing but run before.
+    /// Whether the task begins a sync after an item, with nothing but runs between both.
     fn begins_sync_after(&self, items: &[Item], index: usize) -> bool {
         let mut next = items.iter().enumerate().skip(index + 1);
         let action = next.find(|(_, item)| !matches!(item, Item::Run(_)));
@@ -161,7 +162,7 @@ impl TaskCommits {
         })
     }
 
-    /// Number of the items that the task's waits for other tasks' syncs become: each has the steps of the task's last sync before.
+    /// Number of items that the task's waits for other tasks' syncs become. Each wait becomes a sync like the task's last sync before.
     fn count_items_of_covered_waits(&self, pool: &Pool) -> usize {
         let mut syncs = self.syncs.iter().peekable();
         let mut own_items = pool.first_sync.len();
@@ -223,8 +224,8 @@ impl TaskCommits {
     }
 }
 
-/// The median work of tasks between a wait for another task's sync, after which they sync themselves, and their first request. A task
-/// whose commit another one brought to the media showed no such work.
+/// Median work of a task between its wait for another task's sync and the first request of its own sync. Commits that another task
+/// brought to the media show no such work.
 fn find_median_work_before_sync(
     all: &[PoolTask<'_>],
     tasks: &[TaskCommits],
@@ -274,7 +275,7 @@ fn count_cycles(run: &ObservedRun) -> u64 {
     run.time_ns.saturating_mul(khz) / 1_000_000
 }
 
-/// The syncs among a task's items: writes and flushes without work between them, waited for to the last.
+/// The syncs among a task's items: writes and flushes in a row, with a wait for the last request at the end.
 fn find_syncs(items: &[Item]) -> Vec<Sync> {
     let mut syncs = Vec::new();
     let mut index = 0;
@@ -322,8 +323,8 @@ fn find_wakes_from(items: &[Item], start: usize) -> Vec<usize> {
 /// was just before.
 type SyncsBeforeWakes = BTreeMap<(u32, u32), VecDeque<Option<(usize, usize)>>>;
 
-/// Finds which waits for a task of the pool were waits for its sync, and counts the commits of each sync. Wake-ups that woke no task of the
-/// pool stay with their tasks.
+/// Finds the waits for syncs among the waits for tasks of the pool, and counts the commits of each sync. A wake-up of a task outside
+/// the pool is no end of a sync, and stays among the waker's items.
 fn classify_waits(all: &[PoolTask<'_>], tasks: &mut [TaskCommits]) {
     let mut wakes = SyncsBeforeWakes::new();
     let numbers: BTreeSet<u32> = all.iter().map(|task| task.number).collect();
