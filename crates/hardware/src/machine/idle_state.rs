@@ -135,6 +135,25 @@ pub struct ClusterIdleState {
     pub source: String,
 }
 
+/// Gives tables of an idle state access to the figures that wake-ups are measured for.
+macro_rules! lend_wake_figures {
+    ($($table:ty),+) => {$(
+        impl $table {
+            /// Figures that wake-ups are measured for, each with its key.
+            pub fn wake_figures_mut(&mut self) -> [(&'static str, &mut Figure); 4] {
+                [
+                    ("true_entry_us", &mut self.true_entry_us),
+                    ("true_exit_us", &mut self.true_exit_us),
+                    ("deeper_after_us", &mut self.deeper_after_us),
+                    ("deeper_exit_us", &mut self.deeper_exit_us),
+                ]
+            }
+        }
+    )+};
+}
+
+lend_wake_figures!(MachineIdleState, ClusterIdleState);
+
 impl MachineIdleState {
     /// Mean exit time after the longest pauses, in us.
     pub fn longest_exit_us(&self) -> &Figure {
@@ -143,16 +162,6 @@ impl MachineIdleState {
         } else {
             &self.true_exit_us
         }
-    }
-
-    /// Figures that wake-ups are measured for, each with its key.
-    pub fn wake_figures_mut(&mut self) -> [(&'static str, &mut Figure); 4] {
-        [
-            ("true_entry_us", &mut self.true_entry_us),
-            ("true_exit_us", &mut self.true_exit_us),
-            ("deeper_after_us", &mut self.deeper_after_us),
-            ("deeper_exit_us", &mut self.deeper_exit_us),
-        ]
     }
 }
 
@@ -174,16 +183,6 @@ impl ClusterIdleState {
             transition_mw: Figure::default(),
             source: source.to_owned(),
         }
-    }
-
-    /// Figures that wake-ups are measured for, each with its key.
-    pub fn wake_figures_mut(&mut self) -> [(&'static str, &mut Figure); 4] {
-        [
-            ("true_entry_us", &mut self.true_entry_us),
-            ("true_exit_us", &mut self.true_exit_us),
-            ("deeper_after_us", &mut self.deeper_after_us),
-            ("deeper_exit_us", &mut self.deeper_exit_us),
-        ]
     }
 
     /// Replaces the figures of the machine's state that this override gives.
