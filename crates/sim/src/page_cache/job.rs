@@ -3,11 +3,9 @@
 use wakepath_workloads::fio::{FioJob, ReadHint, Walk};
 
 use crate::page_cache::caller::{Caller, Reading};
-use crate::page_cache::journal::JournalSetup;
 use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::PAGE;
 use crate::page_cache::read_ahead::ReadAheadRule;
-use crate::page_cache::state::PageCacheSetup;
 
 /// How one job uses the page cache, where some job writes into it or depends on what is cached.
 #[derive(Clone, Copy, Debug)]
@@ -132,12 +130,5 @@ impl CacheJob {
             reading: self.reading_from(self.offset.saturating_add(base)),
             ..Caller::new(file, self.offset.saturating_add(base))
         }
-    }
-}
-
-impl PageCacheSetup {
-    /// The same page cache, whose files lie on a file system with this journal.
-    pub(crate) fn with_journal(self, journal: Option<JournalSetup>) -> Self {
-        Self { journal, ..self }
     }
 }

@@ -112,6 +112,11 @@ impl PageCacheSetup {
         }
     }
 
+    /// The same page cache, whose files lie on a file system with this journal.
+    pub(crate) fn with_journal(self, journal: Option<JournalSetup>) -> Self {
+        Self { journal, ..self }
+    }
+
     /// Number of dirty pages above which the kernel writes back in the background.
     fn background_write_back_threshold(&self) -> u64 {
         self.pages * BACKGROUND_PERCENT / 100
