@@ -8,6 +8,7 @@
 //!   its events.
 //! - `rtapp`: an rt-app file's threads: programs, locks, timers, and totals.
 //! - `server`: a request server: arrivals, the queue, worker threads, disk calls.
+//! - `group_commit`: syncs of a log that threads of either share.
 //! - `workload`: a run's jobs and threads.
 //!
 //! fio's rules follow fio 3.33, measured where the manual is silent (`docs/background/model.md`).
@@ -16,6 +17,7 @@ mod background;
 pub(crate) mod background_timer;
 pub(crate) mod events;
 pub(crate) mod fio;
+pub(crate) mod group_commit;
 pub(crate) mod kernel_thread;
 mod requests;
 pub(crate) mod ring;

@@ -637,7 +637,7 @@ impl<O: Observer> Engine<'_, O> {
                 "at the barrier \"{}\"",
                 programs.barriers[b % programs.barriers.len()].0
             ),
-            Blocked::Sync(log) => format!("for another task's sync of log {log}"),
+            Blocked::Sync { log, .. } => format!("for another task's sync of log {log}"),
             Blocked::Semaphore(s) => format!(
                 "for the semaphore \"{}\"",
                 programs.semaphores[s % programs.semaphores.len()]

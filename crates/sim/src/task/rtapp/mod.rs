@@ -15,7 +15,6 @@ pub(crate) mod calibration;
 pub(crate) mod events;
 pub(crate) mod program;
 pub(crate) mod result;
-pub(crate) mod shared_log;
 pub(crate) mod state;
 pub(crate) mod step_tasks;
 pub(crate) mod sync_events;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 
 use crate::core::basics::{Direction, TaskId};
+use crate::task::group_commit::GroupCommit;
 use crate::task::rtapp::arrivals::Arrivals;
 use crate::task::rtapp::program::{Op, Program, Programs, StepRules, TimerId};
-use crate::task::rtapp::shared_log::SharedLog;
 
 pub(crate) type ThreadId = usize;
 
@@ -115,8 +115,11 @@ pub(crate) enum Blocked {
     Suspended(usize),
     Barrier(usize),
     Semaphore(usize),
-    /// As another thread syncs the log with this number.
-    Sync(usize),
+    /// Another thread has to sync the log with this number; with the step that ends the waiting thread's own sync.
+    Sync {
+        log: usize,
+        end: usize,
+    },
 }
 
 /// State of an rt-app thread.
@@ -283,7 +286,7 @@ pub(crate) struct Threads {
     barriers: Vec<Vec<ThreadId>>,
     semaphores: Vec<Semaphore>,
     /// Logs whose syncs are shared.
-    pub(super) logs: Vec<SharedLog>,
+    pub(super) logs: Vec<GroupCommit>,
     timers: Vec<Option<u64>>,
     /// Number of threads that have not ended, and of those that wait for another thread.
     pub(in crate::task) running: usize,
@@ -343,7 +346,7 @@ impl Threads {
             conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
             barriers: vec![Vec::new(); programs.barriers.len() * copies],
             semaphores: vec![Semaphore::default(); programs.semaphores.len() * copies],
-            logs: vec![SharedLog::default(); programs.logs],
+            logs: vec![GroupCommit::default(); programs.logs],
             timers: vec![None; programs.shared_timers * copies],
             ..Self::default()
         }
@@ -401,8 +404,8 @@ impl Threads {
         self.waiting += 1;
     }
 
-    pub(super) fn mark_waiting_for_sync(&mut self, thread: ThreadId, log: usize) {
-        self.mark_blocked(thread, Blocked::Sync(log));
+    pub(super) fn mark_waiting_for_sync(&mut self, thread: ThreadId, log: usize, end: usize) {
+        self.mark_blocked(thread, Blocked::Sync { log, end });
     }
 
     pub(super) fn mark_unblocked(&mut self, thread: ThreadId) {
@@ -586,10 +589,12 @@ impl Thread {
         NextStep::Op(*op, entered.then_some(self.stage))
     }
 
-    /// Makes a step of the present stage the thread's present one, which is over.
-    pub(super) fn skip_to_end_of_step(&mut self, op: usize) {
-        self.op = op;
-        self.done = true;
+    /// Makes the end of the sync that the thread waits for its present step, which is over.
+    pub(super) fn skip_to_end_of_awaited_sync(&mut self) {
+        if let Blocked::Sync { end, .. } = self.blocked {
+            self.op = end;
+            self.done = true;
+        }
     }
 
     /// Makes the thread enter its present stage again, on another CPU.

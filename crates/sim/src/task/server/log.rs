@@ -1,9 +1,8 @@
 //! The append-only file: requests that wait for its sync (group commit), or a thread that syncs it from time to time, as Redis does with
 //! `appendfsync everysec`.
 //!
-//! With `sync = "each"` the worker whose request comes first syncs all that was appended, and others sleep meanwhile. At the sync's end
-//! it wakes those whose requests are on the media, and of the others the one that has waited longest, which syncs next. With
-//! `group_commit = false` each worker syncs its own request alone. Of real programs, PostgreSQL shares a sync by its `WALWriteLock`, RocksDB
+//! With `sync = "each"` workers share syncs (`task/group_commit.rs`). With `group_commit = false` each worker syncs its own request
+//! alone. Of real programs, PostgreSQL shares a sync by its `WALWriteLock`, RocksDB
 //! by the leader of a write group, MariaDB by its `group_commit_lock`.
 
 use crate::core::basics::{CpuId, TaskId};
@@ -11,6 +10,7 @@ use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::engine::Engine;
 use crate::task::events::TaskTurn;
+use crate::task::group_commit::EndedSync;
 use crate::task::server::state::{Commit, RunningWorker, ServerRequest};
 use crate::task::state::Kind;
 
@@ -25,13 +25,10 @@ impl<O: Observer> Engine<'_, O> {
         let Some((server, setup)) = self.workload.server.as_mut().zip(setup) else {
             return TaskTurn::Free;
         };
-        let log = &mut server.log;
-        let length = log.append_bytes(setup.bytes);
-        if !log.has_syncing_worker {
-            log.length_with_syncing_request = length;
+        let commits = &mut server.log.commits;
+        if commits.append_and_lead(worker.number, setup.bytes) {
             return self.begin_sync_by_worker(worker, request);
         }
-        log.add_waiting_worker(worker.number, length);
         request.commit = Commit::Waiting;
         self.put_request_back(worker.number, request);
         self.sleep_until_woken(worker.cpu, worker.task)
@@ -51,7 +48,6 @@ impl<O: Observer> Engine<'_, O> {
         let setup = self.setup.server().and_then(|server| server.log);
         request.step_work = setup.map_or(0, |log| log.work);
         if let Some(server) = self.workload.server.as_mut() {
-            server.log.has_syncing_worker = true;
             server.log.parts_at_begin = *request.way.attributed_parts();
         }
         self.put_request_back(number, request);
@@ -78,23 +74,24 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         request.commit = Commit::Durable;
-        let log = &mut server.log;
-        let before = log.parts_at_begin;
-        let on_media = log.end_sync();
-        let next = log.choose_next_syncing_worker();
-        for worker in &on_media {
+        let before = server.log.parts_at_begin;
+        let EndedSync {
+            covered,
+            next_leader,
+        } = server.log.commits.end_sync();
+        for worker in &covered {
             if let Some(other) = &mut server.workers[*worker].present {
                 other.commit = Commit::Durable;
                 (other.way).share_stretch_of_request(began.unwrap_or(now), &before, &request.way);
             }
         }
-        if let Some(worker) = next
+        if let Some(worker) = next_leader
             && let Some(other) = &mut server.workers[worker].present
         {
             other.commit = Commit::Syncing;
             other.way.attribute_time_until(Part::WorkerWait, now);
         }
-        for worker in on_media.into_iter().chain(next) {
+        for worker in covered.into_iter().chain(next_leader) {
             self.wake_worker_for_request(cpu, worker, Some((cpu, false)));
         }
     }
@@ -102,7 +99,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Begins a sync by the log's thread, or sleeps if nothing was appended.
     pub(super) fn begin_log_step(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let server = self.workload.server.as_ref();
-        if server.is_some_and(|server| server.log.has_unsynced_bytes()) {
+        if server.is_some_and(|server| server.log.commits.has_unsynced_bytes()) {
             self.begin_sync_of_log();
         }
         self.take_next_disk_step_or_end_sync(cpu, task)
@@ -116,7 +113,7 @@ impl<O: Observer> Engine<'_, O> {
         if self.record_sync().is_some()
             && let Some(server) = self.workload.server.as_mut()
         {
-            server.log.end_sync();
+            server.log.commits.end_sync();
         }
         let log = self.setup.server().and_then(|server| server.log);
         let interval = log.and_then(|log| log.interval).unwrap_or(0);

@@ -9,6 +9,7 @@ use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId};
 use crate::core::parts::Parts;
 use crate::core::random::Streams;
+use crate::task::group_commit::GroupCommit;
 use crate::task::server::disk_steps::{DiskSteps, DiskTotals};
 use crate::task::server::setup::{
     ArrivalSetup, BackgroundSetup, LogSetup, ServerSetup, draw_around_mean,
@@ -166,71 +167,27 @@ pub(crate) struct ServerState {
 /// State of the append-only file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogState {
-    /// Length of the file in bytes, and up to where the last sync wrote it.
-    appended: u64,
-    synced: u64,
-    /// Length that the present sync writes.
-    syncing_to: u64,
+    /// What has been appended and synced, and the workers that sync or wait.
+    pub(super) commits: GroupCommit,
     /// What the present sync has to do yet.
     pub(super) steps: DiskSteps,
     /// When the present sync began, in ns; `None` between two.
     pub(super) began: Option<u64>,
     /// Parts of the syncing worker's request when the sync began.
     pub(super) parts_at_begin: Parts,
-    /// Whether a worker syncs the file, or was woken to do so.
-    pub(super) has_syncing_worker: bool,
-    /// Length of the file with that worker's request.
-    pub(super) length_with_syncing_request: u64,
-    /// Workers that wait for a sync, each with the length of the file with its request, in the order of these lengths.
-    waiting: VecDeque<(usize, u64)>,
 }
 
 impl LogState {
-    /// Appends bytes to the file. Returns its length.
-    pub(super) fn append_bytes(&mut self, bytes: u64) -> u64 {
-        self.appended += bytes;
-        self.appended
-    }
-
-    /// Adds a worker whose request has been appended up to `length`.
-    pub(super) fn add_waiting_worker(&mut self, worker: usize, length: u64) {
-        self.waiting.push_back((worker, length));
-    }
-
-    /// Whether anything was appended since the last sync.
-    pub(super) fn has_unsynced_bytes(&self) -> bool {
-        self.appended > self.synced
-    }
-
     /// Begins a sync of all that was appended, or of the syncing worker's request alone.
     pub(super) fn begin_sync(&mut self, setup: &LogSetup, now: u64, has_volatile_cache: bool) {
-        self.syncing_to = if setup.group_commit {
-            self.appended
+        if setup.group_commit {
+            self.commits.begin_sync();
         } else {
-            self.length_with_syncing_request
-        };
-        let lengths = (self.synced, self.syncing_to);
+            self.commits.begin_sync_of_leader_alone();
+        }
+        let lengths = self.commits.range_of_sync();
         self.steps = DiskSteps::for_sync(setup, lengths, has_volatile_cache);
         self.began = Some(now);
-    }
-
-    /// Ends the present sync. Returns the workers whose requests are on the media with that.
-    pub(super) fn end_sync(&mut self) -> Vec<usize> {
-        self.synced = self.syncing_to;
-        let on_media = (self.waiting.iter()).take_while(|(_, length)| *length <= self.synced);
-        let count = on_media.count();
-        (self.waiting.drain(..count))
-            .map(|(worker, _)| worker)
-            .collect()
-    }
-
-    /// Removes and returns the worker that has waited longest; the next sync is its task. Without one, nobody syncs.
-    pub(super) fn choose_next_syncing_worker(&mut self) -> Option<usize> {
-        let next = self.waiting.pop_front();
-        self.has_syncing_worker = next.is_some();
-        let (worker, length) = next?;
-        self.length_with_syncing_request = length;
-        Some(worker)
     }
 }
 

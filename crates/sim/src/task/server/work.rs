@@ -298,7 +298,7 @@ impl<O: Observer> Engine<'_, O> {
             self.context.count_ended_process();
         }
         if let Some(log) = setup.log.filter(|_| !setup.requests_wait_for_log()) {
-            server.log.append_bytes(log.bytes);
+            server.log.commits.append_bytes(log.bytes);
         }
         let random = self.context.random_streams();
         if server.let_client_think(setup, request.client, now, random) {
