@@ -138,30 +138,50 @@ fn is_anything_to_do(
         Some(_) => journal::list_held_settings_and_new_values(system.root()).unwrap_or_default(),
         None => Vec::new(),
     };
-    let is_as_known = |setting: &RecordedSetting| {
-        held.iter().any(|(key, _)| *key == setting.key)
-            || read_unless_costly(system, event, &setting.key).is_none_or(|found| {
-                setting.results_in(system, &found)
-                    || is_interrupt_without_cpu(system, setting)
-                    || (setting.reported.as_ref() == Some(&found)
-                        && !settings.enforce
-                        // An event of another device may have come first, and have passed this for drift.
-                        && !(event.may_reset(system.root(), &setting.key)
-                            && is_interrupt_moved_off(setting, &found)))
-            })
-    };
-    if !record.settings.iter().all(is_as_known) {
+    let mut settings_to_check =
+        (record.settings.iter()).filter(|setting| !held.iter().any(|(key, _)| *key == setting.key));
+    let is_any_out_of_place = settings_to_check
+        .any(|setting| needs_write_or_report(system, settings.enforce, event, setting));
+    if is_any_out_of_place || has_exchanged_drive(system, event) {
         return true;
     }
-    let has_exchanged_drive = matches!(event, ResetEvent::DriveReady(_))
-        && journal::has_pending_restore(system.root()) != Some(false)
-        && Journal::read_without_lock(system.root()).is_none_or(|journal| {
-            let mut entries = journal.layers.iter().flat_map(|layer| &layer.settings);
-            entries.any(|entry| is_drive_exchanged(system, entry))
-        });
-    has_exchanged_drive
-        || plan_settings_of_new_devices(system, settings, event, record)
-            .map_or(true, |new| !new.is_empty())
+    // The error is for the caller that has the lock to report.
+    plan_settings_of_new_devices(system, settings, event, record)
+        .map_or(true, |new| !new.is_empty())
+}
+
+/// Whether a recorded setting has a value that has to be replaced or reported.
+fn needs_write_or_report(
+    system: &System,
+    enforces: bool,
+    event: &ResetEvent,
+    setting: &RecordedSetting,
+) -> bool {
+    let Some(found) = read_unless_costly(system, event, &setting.key) else {
+        return false;
+    };
+    if setting.results_in(system, &found) || is_interrupt_without_cpu(system, setting) {
+        return false;
+    }
+    let is_reported = setting.reported.as_ref() == Some(&found);
+    // An event of another device may have come first, and have passed the value for drift.
+    let was_moved_by_event =
+        event.may_reset(system.root(), &setting.key) && is_interrupt_moved_off(setting, &found);
+    enforces || !is_reported || was_moved_by_event
+}
+
+/// Whether the drive of an event has the name of another drive whose settings the journal has.
+fn has_exchanged_drive(system: &System, event: &ResetEvent) -> bool {
+    if !matches!(event, ResetEvent::DriveReady(_))
+        || journal::has_pending_restore(system.root()) == Some(false)
+    {
+        return false;
+    }
+    // A journal that cannot be read may have one.
+    Journal::read_without_lock(system.root()).is_none_or(|journal| {
+        let mut entries = journal.layers.iter().flat_map(|layer| &layer.settings);
+        entries.any(|entry| is_drive_exchanged(system, entry))
+    })
 }
 
 fn reapply_under_lock(
