@@ -63,7 +63,11 @@ fn main() -> ExitCode {
         }
         Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
-            messages::print_error_without_held_messages(&with_causes(error.as_ref()));
+            let text = with_causes(error.as_ref());
+            if !waiting::is_cancelled() {
+                messages::print_remarks_before_error(&text);
+            }
+            messages::print_error_without_held_messages(&text);
             ExitCode::from(if waiting::is_cancelled() {
                 waiting::exit_code_for_cancelling_signal()
             } else {

@@ -29,6 +29,8 @@ struct Message {
     /// What the message is about, one per occurrence; none: the whole command.
     about: Vec<Option<String>>,
     text: String,
+    /// Whether an error may come from what the message says.
+    explains_errors: bool,
     printed: bool,
 }
 
@@ -36,6 +38,15 @@ static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 
 /// Holds a message until there is a result. `about`: the file or workload that the message is about.
 pub(crate) fn hold_message_until_result(kind: MessageKind, about: Option<&str>, text: String) {
+    hold_message(kind, about, text, false);
+}
+
+/// Holds a remark on a line that is read unlike what it looks like, until there is a result or an error.
+pub(crate) fn hold_remark_until_result_or_error(about: Option<&str>, text: String) {
+    hold_message(MessageKind::Remark, about, text, true);
+}
+
+fn hold_message(kind: MessageKind, about: Option<&str>, text: String, explains_errors: bool) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let about = about.map(str::to_owned);
     match messages
@@ -47,6 +58,7 @@ pub(crate) fn hold_message_until_result(kind: MessageKind, about: Option<&str>, 
             kind,
             about: vec![about],
             text,
+            explains_errors,
             printed: false,
         }),
     }
@@ -67,12 +79,17 @@ pub(crate) fn print_after_held_messages(text: &str) {
     print_marked_to_stderr(text);
 }
 
-/// Prints a remark that an error behind it may come from. Held messages stay held.
-pub(crate) fn print_remark_before_error(text: &str) {
-    print_marked_to_stderr(text);
+/// Prints the held remarks that an error may come from: on the error's subject, or on no subject.
+pub(crate) fn print_remarks_before_error(error: &str) {
+    let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let remarks = messages.iter_mut().filter(|message| !message.printed);
+    for remark in remarks.filter(|remark| remark.may_explain(error)) {
+        remark.printed = true;
+        print_marked_to_stderr(&remark.text_with_kind_and_subjects());
+    }
 }
 
-/// Prints the error that ends the command. Held messages are dropped: they are about a result that never comes.
+/// Prints the error that ends the command. Held messages are dropped, since no result comes that they are about.
 pub(crate) fn print_error_without_held_messages(text: &str) {
     print_marked_to_stderr(text);
 }
@@ -98,6 +115,16 @@ fn write_stderr_ignoring_failure(text: &str) {
 }
 
 impl Message {
+    /// Whether an error may come from what the message says. The errors of a study begin with a workload's name.
+    fn may_explain(&self, error: &str) -> bool {
+        let is_about_error = |about: &Option<String>| {
+            about
+                .as_ref()
+                .is_none_or(|name| error.starts_with(&format!("{name} ")))
+        };
+        self.explains_errors && self.about.iter().any(is_about_error)
+    }
+
     fn text_with_kind_and_subjects(&self) -> String {
         let kind = match self.kind {
             MessageKind::Remark => "",
@@ -160,6 +187,7 @@ mod tests {
             kind: MessageKind::Note,
             about: about.collect(),
             text: "x".to_owned(),
+            explains_errors: true,
             printed: false,
         };
         message.text_with_kind_and_subjects()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wakepath_compare::{Condition, Metric};
 use wakepath_units::{KernelVersion, TickRate};
-use wakepath_workloads::Workload;
+use wakepath_workloads::{Workload, WorkloadWarning};
 
 use crate::messages::{self, MessageKind};
 
@@ -29,16 +29,16 @@ pub(super) fn note_percent_limits_like_shares<'a>(
 pub(super) fn hold_workload_warnings(path: &Path, workload: &Workload) {
     for warning in workload.warnings() {
         let text = format!("{}:{warning}", path.display());
-        messages::hold_message_until_result(MessageKind::Remark, None, text);
+        hold_workload_warning(None, &warning, text);
     }
 }
 
-/// Prints the warnings of [`hold_workload_warnings`] that an error may come from: about lines read unlike what they look like. A
-/// line without effect explains no error.
-pub(super) fn print_workload_warnings_before_error(path: &Path, workload: &Workload) {
-    let warnings = workload.warnings().into_iter();
-    for warning in warnings.filter(|warning| !warning.is_about_line_without_effect()) {
-        messages::print_remark_before_error(&format!("{}:{warning}", path.display()));
+/// Holds a warning about a line of a workload. A line without effect explains no error.
+pub(super) fn hold_workload_warning(about: Option<&str>, warning: &WorkloadWarning, text: String) {
+    if warning.is_about_line_without_effect() {
+        messages::hold_message_until_result(MessageKind::Remark, about, text);
+    } else {
+        messages::hold_remark_until_result_or_error(about, text);
     }
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn simulate_and_print_policies(
         },
     )
     .inspect_err(|_| {
-        arguments::print_workload_warnings_before_error(args.workload_path(), &workload);
+        arguments::hold_workload_warnings(args.workload_path(), &workload);
     })?;
     hold_notes_on_job_drive_and_runs(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));

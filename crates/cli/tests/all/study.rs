@@ -415,6 +415,55 @@ fn the_page_says_what_the_comparison_says() {
     }
 }
 
+/// An error may come from a line that fio reads unlike what it looks like: of the same workload, and not of another one.
+#[test]
+fn what_fio_makes_of_a_line_is_told_before_an_error_of_its_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |size: &str| format!("'''[a]\ndirect=1\nprio=3\n{size}\n'''");
+    let study = |first: &str, second: &str| {
+        let (first, second) = (job(first), job(second));
+        written(
+            folder.path(),
+            &format!(
+                "name = 's'\nmachine = 'laptop'\npolicy = ['menu']\n[[workload]]\nname = 'one'\nfio_job = {first}\n\
+                 [[workload]]\nname = 'two'\nfio_job = {second}\n"
+            ),
+        )
+    };
+    for (first, wanted) in [
+        (
+            "size=4*1000",
+            "one: line 4: `size` `4*1000` is 4 bytes to fio",
+        ),
+        ("size=100", ""),
+    ] {
+        let file = study(first, "size=512*1024");
+        let failed = wakepath(&["study", "check", &file]).failure();
+        let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        let (error, remarks) = lines.split_last().unwrap();
+        let wanted_error = "one under menu: job 'a': the simulator does not model a size of less";
+        assert!(error.contains(wanted_error), "{said}");
+        assert_eq!(remarks.len(), usize::from(!wanted.is_empty()), "{said}");
+        assert!(remarks.concat().contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn the_name_of_a_job_file_is_told_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(
+        folder.path(),
+        "name = 's'\nmachine = 'laptop'\npolicy = ['menu']\n[[workload]]\nname = 'one'\nfio_job = 'a.fio'\n",
+    );
+    fails_with(
+        wakepath(&["study", "check", &file]),
+        &[
+            "study.toml:6: `fio_job` has the text of a job, or a command line of fio; the name of a file is for `fio = \"a.fio\"`",
+        ],
+    );
+}
+
 #[test]
 fn an_example_is_written_checked_and_never_overwritten() {
     let temp = tempfile::tempdir().unwrap();

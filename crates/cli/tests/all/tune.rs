@@ -64,6 +64,25 @@ fn csv_has_a_row_for_each_set() {
 }
 
 #[test]
+fn what_fio_makes_of_a_line_is_told_before_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small.fio");
+    std::fs::write(&file, "[a]\nrw=randread\ndirect=1\nsize=4*1024\n").unwrap();
+    let load = format!("{}=8h", file.display());
+    let failed = wakepath(&["tune", &load, "--machine", "laptop"]).failure();
+    let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    let [remark, error] = lines[..] else {
+        panic!("a remark and an error: {said}");
+    };
+    assert!(
+        remark.contains("small.fio:4: `size` `4*1024` is 4 bytes"),
+        "{said}"
+    );
+    assert!(error.contains("a size of less than a block"), "{said}");
+}
+
+#[test]
 fn the_table_ends_with_how_to_get_the_same_answer() {
     let assert = tune_limits(&["--minimise", "p99_us"]).success();
     assert

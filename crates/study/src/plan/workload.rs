@@ -11,7 +11,7 @@ use wakepath_results::directory::WORKLOADS;
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::insert_ramp_times;
-use wakepath_workloads::{Workload, fio, rtapp, server, tasks};
+use wakepath_workloads::{Workload, WorkloadWarning, fio, rtapp, server, tasks};
 
 use super::block_trace::plan_block_trace;
 use super::names::{path_in_folder, path_of_copy_in_results};
@@ -31,7 +31,7 @@ pub struct PlannedWorkload {
     /// Kind and content.
     pub task: Task,
     /// Warnings about accepted lines that have another effect than a user may expect.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<WorkloadWarning>,
     /// Names of the machines to run on; empty: all.
     pub machines: Vec<String>,
     /// Names of the policies to run under; empty: all.
@@ -133,11 +133,7 @@ pub(super) fn plan_workloads(
 impl PlannedWorkload {
     /// A planned workload without an entry in a study file.
     pub(super) fn without_entry(name: &str, workload: Workload) -> Self {
-        let warnings = workload
-            .warnings()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let warnings = workload.warnings();
         let task = match (&workload, workload.block_trace()) {
             (_, Some(trace)) => Task::BlockTrace {
                 path: PathBuf::from(&trace.origin),
@@ -253,7 +249,7 @@ impl PlannedWorkload {
         {
             // The warnings tell what the simulator does, not real fio.
             if target == RunOrigin::Sim {
-                warnings.extend(workload.warnings().iter().map(ToString::to_string));
+                warnings = workload.warnings();
             }
         }
         Ok(Self {
@@ -415,6 +411,7 @@ fn read_fio_text<'a>(
         }
         (None, Some(text)) => {
             let Some(words) = words_of_fio_command(text.get_ref()) else {
+                refuse_name_of_job_file(text, source)?;
                 let origin = format!("fio_job of {}", entry.name.get_ref());
                 return Ok((text, Cow::Borrowed(text.get_ref().as_str()), origin));
             };
@@ -425,6 +422,21 @@ fn read_fio_text<'a>(
         }
         (None, None) => Err(source.error_at_value(&entry.name, "no fio job")),
     }
+}
+
+/// A job's text has a section, so that a name of a file is not taken for one.
+fn refuse_name_of_job_file(
+    text: &Spanned<String>,
+    source: StudyText<'_>,
+) -> Result<(), StudyError> {
+    let name = text.get_ref().trim();
+    if !name.ends_with(".fio") || name.contains(['\n', '[']) {
+        return Ok(());
+    }
+    let message = format!(
+        "`fio_job` has the text of a job, or a command line of fio; the name of a file is for `fio = {name:?}`"
+    );
+    Err(source.error_at_value(text, message))
 }
 
 /// The words of a fio job that is given as a command line of fio; `None`: it is the text of a job file, or its quotes do not
@@ -772,7 +784,7 @@ mod tests {
                 .1,
             job
         );
-        assert_eq!(live.workloads[0].warnings, Vec::<String>::new());
+        assert_eq!(live.workloads[0].warnings, []);
         let message = plan(RunOrigin::Sim).unwrap_err().to_string();
         for option in ["hipri", "runtime", "size", "zonemode", "numjobs"] {
             assert!(message.contains(option), "{option}: {message}");

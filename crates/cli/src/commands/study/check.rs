@@ -198,8 +198,8 @@ pub(super) fn check_and_print_plan(
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let checked = CheckedStudy::check_cells_and_estimate_duration(plan, threads)?;
     hold_notes_on_study_input(plan);
+    let checked = CheckedStudy::check_cells_and_estimate_duration(plan, threads)?;
     match format {
         Format::Json => output::write_json(out, &checked),
         Format::Csv => {

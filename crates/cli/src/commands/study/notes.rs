@@ -3,7 +3,7 @@
 use wakepath_study::plan::Plan;
 
 use crate::commands::{arguments, here};
-use crate::messages::{self, MessageKind, note};
+use crate::messages::note;
 use crate::policy_set;
 
 /// Prints notes on accepted input of a study that readers should know of.
@@ -12,11 +12,8 @@ pub(super) fn hold_notes_on_study_input(plan: &Plan) {
     policy_set::hold_compiler_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {
-            messages::hold_message_until_result(
-                MessageKind::Remark,
-                Some(&workload.name),
-                format!("line {warning}"),
-            );
+            let text = format!("line {warning}");
+            arguments::hold_workload_warning(Some(&workload.name), warning, text);
         }
     }
     arguments::note_percent_limits_like_shares(
