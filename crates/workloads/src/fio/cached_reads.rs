@@ -39,7 +39,7 @@ impl FioJob {
         !self.rw.is_random()
             || self.read_hint() == ReadHint::Sequential
             || !self.invalidate.0
-            || (self.norandommap && !self.rw.writes())
+            || ((self.norandommap || self.places.distribution.is_some()) && !self.rw.writes())
     }
 
     /// Whether the kernel may read ahead of a job that reads back its writes: they are read in the order of their places, or it was
@@ -121,6 +121,7 @@ mod tests {
             ("rw=write", false),
             ("rw=read", true),
             ("rw=randread\nnorandommap", true),
+            ("rw=randread\nrandom_distribution=zipf:1.2", true),
             ("rw=randread\ninvalidate=0", true),
             ("rw=randread\nfadvise_hint=sequential", true),
             ("rw=write\nverify=md5", true),

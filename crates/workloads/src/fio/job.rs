@@ -291,8 +291,10 @@ impl FioJob {
         if self.rw.trims() {
             return Some("trims");
         }
-        if self.places.distribution.is_some() {
-            return Some("random_distribution, which decides what is cached");
+        if self.places.distribution.is_some() && !self.has_modelled_uneven_places() {
+            return Some(
+                "a random_distribution other than zipf and pareto with one file and one block size",
+            );
         }
         None
     }

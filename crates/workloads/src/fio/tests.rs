@@ -314,6 +314,8 @@ fn buffered_reads_and_writes_are_modelled() {
         "rw=read\nioengine=io_uring",
         "rw=randread\nnorandommap\nioengine=io_uring",
         "rw=randread\nioengine=mmap",
+        "rw=randread\nrandom_distribution=zipf:1.2",
+        "rw=randwrite\nrandom_distribution=pareto:0.2:0.5",
     ] {
         assert!(modelled(lines), "{lines}");
     }
@@ -321,9 +323,10 @@ fn buffered_reads_and_writes_are_modelled() {
         "rw=randread\nioengine=io_uring\ninvalidate=1\nfadvise_hint=1"
     ));
     for lines in [
-        "rw=randwrite\nrandom_distribution=zipf:1.2",
+        "rw=randwrite\nrandom_distribution=normal:10",
         "rw=write\nsync_file_range=write:8",
-        "rw=randread\nrandom_distribution=zipf:1.2",
+        "rw=randread\nrandom_distribution=zipf:1.2\nbsrange=4k-64k",
+        "rw=randread\nrandom_distribution=zipf:1.2\nnrfiles=2",
     ] {
         assert!(!modelled(lines), "{lines}");
         assert!(modelled(&format!("{lines}\ndirect=1")), "{lines}");
@@ -874,4 +877,5 @@ fn variables_come_from_the_environment() {
         error.to_string().contains("not set in the environment"),
         "{error}"
     );
+    assert!(error.to_string().contains("--set NAME=VALUE"), "{error}");
 }

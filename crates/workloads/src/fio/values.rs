@@ -32,7 +32,7 @@ fn split_leading_number(text: &str) -> Result<(u64, &str), LineProblem> {
                 escape_and_shorten(text)
             ),
             Some('$') if text.starts_with("${") => format!(
-                "`{}`: this variable is not set in the environment; set it, or write the value",
+                "`{}`: this variable is not set in the environment; set it there or by --set NAME=VALUE of `sim`, or write the value",
                 escape_and_shorten(text)
             ),
             Some('$') => {

@@ -7,3 +7,4 @@ mod extent;
 mod options;
 mod read_back;
 mod real_jobs;
+mod uneven_places;

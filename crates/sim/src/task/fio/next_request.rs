@@ -1,6 +1,6 @@
 //! A process's next request: direction, size and place, and until when rates hold the request back.
 
-use wakepath_workloads::fio::NextIo;
+use wakepath_workloads::fio::{NextIo, UnevenPlaces};
 
 use crate::core::basics::Direction;
 use crate::core::random::Streams;
@@ -88,6 +88,9 @@ impl FioProcess {
         if let Some(offset) = self.offset {
             return offset;
         }
+        if let Some(places) = &job.uneven {
+            return self.draw_uneven_block(places, random) * bytes;
+        }
         let blocks = (job.span / bytes).max(1);
         if job.random {
             return random.draw_block_number(blocks) * bytes;
@@ -97,6 +100,16 @@ impl FioProcess {
         let block = *next;
         *next = (block + 1) % blocks;
         block * bytes
+    }
+
+    /// Draws a block of a job that comes to some blocks more often than to others.
+    fn draw_uneven_block(&mut self, places: &UnevenPlaces, random: &mut Streams) -> u64 {
+        let first_rank = *self.first_rank.get_or_insert_with(|| {
+            places.first_rank_of_process(random.draw_block_number(places.blocks()))
+        });
+        // As fio, whose numbers have 32 bits.
+        let drawn = random.draw_block_number(1 << 32);
+        places.block_for_chance(drawn as f64 / f64::from(u32::MAX), first_rank)
     }
 
     /// Settles the next request's direction. Returns until when the job's rates hold the request back; `None`: not at all.

@@ -74,6 +74,8 @@ pub(crate) struct FioProcess {
     pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
     pub(super) offset: Option<u64>,
+    /// The block that an uneven job comes to most often, once drawn.
+    pub(super) first_rank: Option<u64>,
     /// Next block to read, and to write, in sequential jobs.
     pub(super) next_block: [u64; 2],
     /// Direction of the last request.
@@ -123,6 +125,7 @@ impl FioProcess {
             steering: Steering::new(job, started),
             next: None,
             offset: None,
+            first_rank: None,
             next_block: [0; 2],
             last: Direction::Read,
             due: [0; 2],

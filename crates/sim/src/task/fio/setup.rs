@@ -5,7 +5,7 @@ use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
     Batching, BufferFilling, Checksum, DepthSearch, ExitWhat, FioJob, FioJobFile, IoEngine,
-    IoSizes, PerDirection, ReadBack, SteadyStateDetector, ThinkBlocks, Walk,
+    IoSizes, PerDirection, ReadBack, SteadyStateDetector, ThinkBlocks, UnevenPlaces, Walk,
 };
 
 use crate::block::cost::BLOCK;
@@ -179,6 +179,8 @@ pub(crate) struct JobSetup {
     pub(super) settles_size: bool,
     /// Whether offsets are random; otherwise they count up.
     pub(super) random: bool,
+    /// How often each block is drawn, if the page cache sees some more often.
+    pub(super) uneven: Option<UnevenPlaces>,
     /// Bytes of the area in which requests lie.
     pub(super) span: u64,
     /// Whether each request is submitted by its own system call, which does not wait for the request.
@@ -518,6 +520,11 @@ fn compile_job(
         content_cycles,
         class: Class::fair_with_nice(job.nice),
         random: job.rw.is_random(),
+        uneven: UnevenPlaces::for_buffered_job(
+            job,
+            limits.span,
+            least[usize::from(read_percent == 0)],
+        ),
         span: limits.span,
         flushes: if flushes {
             [job.fsync, job.fdatasync].map(u64::from)

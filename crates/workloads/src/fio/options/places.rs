@@ -88,8 +88,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         Ok(())
     })
     .with_judge(|draft, _| match draft.job.places.distribution {
-        Some(_) => OptionVerdict::Ignored(PLACES.to_owned()),
-        None => OptionVerdict::Fine,
+        Some(_) if draft.job.is_direct() => OptionVerdict::Ignored(PLACES.to_owned()),
+        _ => OptionVerdict::Fine,
     })
     .with_printer(|job| job.places.distribution.clone())
     .with_values("`random` `zipf:T` `pareto:H` `normal:D` `zoned:...` `zoned_abs:...`")
