@@ -326,7 +326,7 @@ mod tests {
     use super::*;
     use crate::page_cache::pages::PAGE;
     use crate::page_cache::read_ahead::{Generation, ReadAheadRule};
-    use crate::page_cache::state::PageCacheSetup;
+    use crate::page_cache::setup::PageCacheSetup;
 
     /// A page cache with room for all.
     fn large_cache() -> PageCache {

@@ -11,7 +11,8 @@ use crate::page_cache::caller::Reading;
 use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::{Pages, run_of_bits};
 use crate::page_cache::read_ahead::{Generation, ReadAheadRule, Stretch};
-use crate::page_cache::state::{PageCache, PageCacheSetup};
+use crate::page_cache::setup::PageCacheSetup;
+use crate::page_cache::state::PageCache;
 
 /// Pages in the aligned stretch that a fault maps as far as they are cached: 64 KiB (`fault_around_pages`).
 const FAULT_AROUND: u64 = 16;

@@ -3,7 +3,7 @@
 //! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`): limits for dirty pages, pauses
 //! for writers, the flusher's rounds.
 //!
-//! - Setup: `job` is one job's use of the cache. `read_ahead` has the rules by which the kernel reads ahead.
+//! - Setup: `setup` is the machine's cache, `job` one job's use of the cache. `read_ahead` has the rules by which the kernel reads ahead.
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
@@ -27,6 +27,7 @@ pub(crate) mod pages;
 pub(crate) mod read_ahead;
 mod reads;
 pub(crate) mod result;
+pub(crate) mod setup;
 pub(crate) mod state;
 mod sync;
 pub(crate) mod write_back;

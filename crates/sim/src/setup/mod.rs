@@ -18,7 +18,7 @@ use crate::emulator::state::{EmulatorSetup, Turns};
 use crate::emulator::turn_taking::Emulator;
 use crate::error::SimError;
 use crate::frequency::setup::{ClockLimits, FrequencySetup};
-use crate::page_cache::state::PageCacheSetup;
+use crate::page_cache::setup::PageCacheSetup;
 use crate::power::setup::PowerSetup;
 use crate::rcu::setup::RcuSetup;
 use crate::rcu::state::GracePeriods;

@@ -50,7 +50,7 @@ impl FioJob {
                 .block_align
                 .as_array()
                 .into_iter()
-                .all(|align| align.is_none())
+                .all(Option::is_none)
             && Walk::for_job_if_positions_matter(self, u64::MAX >> 1).is_none()
     }
 }

@@ -1,5 +1,6 @@
 //! Blocks that fio and wakepath draw for `random_distribution`, by fio's own log.
 #![allow(
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a test may stop where its premises fail"
 )]

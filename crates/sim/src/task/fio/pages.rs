@@ -10,7 +10,7 @@ use crate::page_cache::job::CacheJob;
 use crate::page_cache::journal::JournalSetup;
 use crate::page_cache::pages::{PAGE, REQUEST};
 use crate::page_cache::read_ahead::{Generation, ReadAheadRule};
-use crate::page_cache::state::PageCacheSetup;
+use crate::page_cache::setup::PageCacheSetup;
 use crate::task::fio::setup::JobSetup;
 
 /// Numbers the files of all jobs that use the page cache; equal shared files get one number. Returns the number of files.
