@@ -1,6 +1,7 @@
 //! Planned workloads: files, with the study's own options applied.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -430,7 +431,8 @@ fn refuse_name_of_job_file(
     source: StudyText<'_>,
 ) -> Result<(), StudyError> {
     let name = text.get_ref().trim();
-    if !name.ends_with(".fio") || name.contains(['\n', '[']) {
+    let is_job_file = Path::new(name).extension() == Some(OsStr::new("fio"));
+    if !is_job_file || name.contains(['\n', '[']) {
         return Ok(());
     }
     let message = format!(
