@@ -178,3 +178,11 @@ fn syncs_on_ext4_take_as_long_as_with_a_real_kernel() {
         assert!(compared.is_empty(), "{metric}: {compared:?}");
     }
 }
+
+#[test]
+fn syncs_on_xfs_take_as_long_as_with_a_real_kernel() {
+    // The work of a commit is fitted to one process with only C1 on.
+    for (metric, cells) in [("sync_mean_us", 6), ("iops", 10)] {
+        check_stored_cells("xfs-6.12", metric, cells, 8.0);
+    }
+}
