@@ -205,6 +205,12 @@ impl Task {
         self.bound
     }
 
+    /// Whether the task is a worker of the kernel that does the work of one CPU.
+    pub(crate) fn is_worker_of_one_cpu(&self) -> bool {
+        use KernelThread::{JournalWorker, Worker};
+        self.bound && matches!(self.kind, Kind::KernelThread(JournalWorker | Worker))
+    }
+
     /// Whether the task is a kernel thread.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         matches!(self.kind, Kind::KernelThread(_))
