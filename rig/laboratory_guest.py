@@ -26,6 +26,8 @@ RT_APP_GRACE_S = 10
 DIRECTIONS = ("read", "write")
 # What a guest keeps of its drive in its memory of 1 GiB; a file system has all of it.
 STORE_MIB = 384
+# By kind of file system: the program that makes one, and the kernel's modules.
+FILE_SYSTEMS = {"ext4": ("mke2fs", ["crc32c_generic", "ext4"]), "xfs": ("mkfs.xfs", ["crc32c_generic", "xfs"])}
 FREQUENCY_GOVERNORS = ("schedutil", "performance", "powersave", "ondemand")
 
 
@@ -70,7 +72,7 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(job)
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
         uses_rt_app = any(cell.rt_app for cell in run.cells)
-        files = [f"file_system {STORE_MIB}"] if machine.file_system else []
+        files = [f"file_system {machine.file_system} {STORE_MIB}"] if machine.file_system else []
         prepare = [PREPARE, *raid, *files, *(["calibrate"] if uses_rt_app else [])]
         tree.add_script([*sourced, *prepare, *(script(cell, run.seed) for cell in run.cells), FINISH])
         tree.add_program(find_program("fio"))
@@ -90,8 +92,9 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         modules = [*COMMON_MODULES, *(["raid0"] if raid else [])]
         drive = ["device_interrupts=1"] if run.device_interrupts else []
         if machine.file_system:
-            tree.add_program(find_program("mke2fs"))
-            modules += ["crc32c_generic", "ext4"]
+            maker, needed = FILE_SYSTEMS[machine.file_system]
+            tree.add_program(find_program(maker))
+            modules += needed
             drive.append(f"store_mib={STORE_MIB}")
         tree.add_modules(kernel, modules)
         add_hardware(tree, kernel, machine, run.seed, drive)

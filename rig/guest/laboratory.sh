@@ -26,12 +26,15 @@ raid() {
     [ -b /dev/md_drives ]
 }
 
-# file_system MIB: an ext4 of this size on the drive at /mnt, with files whose blocks are written. busybox has a mke2fs, too, which makes
-# no ext4. Tables are written now, so that nobody writes them later.
+# file_system KIND MIB: an ext4 or xfs of this size on the drive at /mnt, with files whose blocks are written. busybox has a mke2fs, too,
+# which makes no ext4. Tables are written now, so that nobody writes them later.
 file_system() {
-    /usr/bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/drive0 $(($1 * 1024))
+    case $1 in
+    ext4) /usr/bin/mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/drive0 $(($2 * 1024)) ;;
+    xfs) mkfs.xfs -q -K -d size=$2m /dev/drive0 ;;
+    esac
     mkdir -p /mnt
-    mount -t ext4 /dev/drive0 /mnt
+    mount -t $1 /dev/drive0 /mnt
     for file in 0 1 2 3; do dd if=/dev/zero of=/mnt/file$file bs=1M count=16 2>/dev/null; done
     sync
 }

@@ -16,6 +16,8 @@ const WHY: &str =
 pub enum FileSystemKind {
     /// ext4 with a journal on the same drive, as `mke2fs` makes it, mounted with its defaults.
     Ext4,
+    /// XFS with its log on the same drive, as `mkfs.xfs` makes it, mounted with its defaults.
+    Xfs,
 }
 
 /// The file system of plain files, whose journal `fsync` waits for.
@@ -24,9 +26,9 @@ pub enum FileSystemKind {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystem {
-    /// Which one: `ext4`.
+    /// Which one: `ext4` or `xfs`.
     pub kind: FileSystemKind,
-    /// Work of the journal's thread for a commit, without that of its requests. Absent: 20, assumed.
+    /// Work for a commit, without that of its requests. Absent: 20, assumed.
     #[serde(default = "assumed_commit")]
     #[schemars(extend("unit" = "1000 cycles"))]
     pub commit_kcycles: Figure,

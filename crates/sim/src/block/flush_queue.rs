@@ -1,12 +1,13 @@
 //! Flushes of hardware queues: one of each queue is in the drive at a time, and requests that come meanwhile share the next.
 //!
 //! As `blk_kick_flush()` and `flush_end_io()` in `block/blk-flush.c`, Linux 6.1 to 7.3. The interrupt that ends a flush completes all
-//! of its requests, and sends the next flush.
+//! of its requests, and sends the next flush. While a write that waited for a flush is under way, other flushes of the queue wait.
 
 use std::mem;
 
 use wakepath_policies::psd::LeaseTrigger;
 
+use crate::block::request::Request;
 use crate::core::basics::{CpuId, PageCacheRequestId, RequestId};
 use crate::core::observer::Observer;
 use crate::core::parts::Part;
@@ -20,7 +21,21 @@ impl<O: Observer> Engine<'_, O> {
         let queue = self.number_of_request_queue(id);
         let flushes = &mut self.requests.flush_queues[queue];
         flushes.pending.push(id);
-        if flushes.running.is_empty() {
+        if flushes.running.is_empty() && flushes.writes_after_flush == 0 {
+            self.send_pending_flush(queue);
+        }
+    }
+
+    /// Ends a request of the page cache; after a write that waited for a flush, flushes of the queue go on.
+    pub(crate) fn end_write_after_flush(&mut self, request: &Request) {
+        if !request.in_flush_sequence || request.bytes == 0 {
+            return;
+        }
+        let completion = &self.setup.completion;
+        let queue = completion.queue_number_across_drives(request.drive, request.issued_on);
+        let flushes = &mut self.requests.flush_queues[queue];
+        flushes.writes_after_flush = flushes.writes_after_flush.saturating_sub(1);
+        if flushes.running.is_empty() && flushes.writes_after_flush == 0 {
             self.send_pending_flush(queue);
         }
     }
@@ -77,7 +92,15 @@ impl<O: Observer> Engine<'_, O> {
             let request = &mut self.requests[*other];
             request.share_stretch_of_request(request.attributed_until(), &parts_before, &leader);
         }
-        self.send_pending_flush(queue);
+        for request in &ended {
+            // The kernel looks for the next flush as each request of this one ends.
+            let write_follows = self.requests[*request].in_flush_sequence;
+            let flushes = &mut self.requests.flush_queues[queue];
+            flushes.writes_after_flush += u32::from(write_follows);
+            if flushes.running.is_empty() && flushes.writes_after_flush == 0 {
+                self.send_pending_flush(queue);
+            }
+        }
         let mut page_requests = Vec::new();
         for request in ended {
             if let Some(whole) = self.merge_ended_piece(request) {

@@ -41,6 +41,8 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     /// Whether a task polls for the completion, and no CPU is interrupted.
     pub(super) polled: bool,
+    /// Whether the request is a flush before a write, or the write after a flush: a write with `REQ_PREFLUSH`, in two parts.
+    pub(super) in_flush_sequence: bool,
     /// Time in ns when the request's submission began.
     begun: u64,
     /// The request's latency by part, up to the time `cut`.
@@ -81,6 +83,16 @@ impl Request {
             kind,
             ..*self
         }
+    }
+
+    /// Notes that the request is a part of a write with `REQ_PREFLUSH`.
+    pub(crate) fn set_in_flush_sequence(&mut self) {
+        self.in_flush_sequence = true;
+    }
+
+    /// CPU that submitted the request.
+    pub(crate) fn submitting_cpu(&self) -> CpuId {
+        self.issued_on
     }
 
     /// Notes whether a task polls for the completion.
@@ -246,6 +258,7 @@ impl Default for Request {
             undelivered: 1,
             bytes: 0,
             polled: false,
+            in_flush_sequence: false,
             begun: 0,
             parts: Parts::default(),
             cut: 0,

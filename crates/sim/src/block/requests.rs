@@ -26,7 +26,9 @@ pub(super) struct FlushQueue {
     pub(super) running: Vec<RequestId>,
     /// Requests for the next flush.
     pub(super) pending: Vec<RequestId>,
-    /// Parts of the first running request when it was sent.
+    /// Writes under way whose flush has ended: no other flush is sent meanwhile.
+    pub(super) writes_after_flush: u32,
+    /// Parts of the first running request when the flush was sent.
     pub(super) parts_before: Parts,
 }
 

@@ -57,9 +57,12 @@ pub(crate) struct Caller {
     pub(super) journals: bool,
     /// Whether the call waits for data only, as `fdatasync` does.
     pub(super) syncs_data_only: bool,
-    /// Whether the call has asked for the commit that it needs, and whether that commit's flush is enough.
+    /// Whether the call has asked for the commit that the call needs, and whether the flush of this commit is enough.
     pub(super) asked_for_commit: bool,
     pub(super) needs_no_flush: bool,
+    /// The transaction that the call needs on XFS, and whether the call has waited for the buffer before that of the transaction.
+    pub(super) transaction: Option<u64>,
+    pub(super) has_awaited_buffer: bool,
     /// Whether the work to leave the run queue before a sleep is done.
     pub(super) deactivated: bool,
     /// The awaited request, once it has ended.
@@ -163,6 +166,12 @@ pub(crate) enum Stage {
     Asleep,
     /// Go on after the sleep, with the work of that done.
     Resume,
+    /// Look which commit the sync needs.
+    Commit,
+    /// Look where the sync's transaction is on its way through XFS's log.
+    ForceLog,
+    /// Submit the buffer of XFS's log with this number.
+    WriteBuffer(u64),
 }
 
 impl Caller {
@@ -200,6 +209,8 @@ impl Caller {
             syncs_data_only: false,
             asked_for_commit: false,
             needs_no_flush: false,
+            transaction: None,
+            has_awaited_buffer: false,
             deactivated: false,
             ended: None,
             reading: None,

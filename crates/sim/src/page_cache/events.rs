@@ -13,7 +13,7 @@ use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::caller::{Reading, Stage};
 use crate::page_cache::pages::{PAGE, Pages};
-use crate::page_cache::state::{LOOK_EVERY, PageCache, Round};
+use crate::page_cache::state::{PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
@@ -351,7 +351,7 @@ impl<O: Observer> Engine<'_, O> {
                             caller.stage = caller.stage_after_wait;
                             continue;
                         } else if !std::mem::replace(&mut caller.asked_for_commit, true) {
-                            self.begin_wait_for_commit(cpu, task);
+                            caller.stage = Stage::Commit;
                             continue;
                         } else if caller.needs_no_flush || !self.setup.volume.has_volatile_cache() {
                             return None;
@@ -369,7 +369,7 @@ impl<O: Observer> Engine<'_, O> {
                     caller.lock_waits += u32::from(cache.pages.busy.has_lock(number));
                     cache.waiters.push((number, task));
                     caller.stage = Stage::Asleep;
-                    // `jbd2_log_wait_commit()` sleeps without iowait.
+                    // `jbd2_log_wait_commit()` and `xlog_wait()` sleep without iowait.
                     let iowait = !(cache.journal.as_ref()).is_some_and(|own| own.is_commit(number));
                     return Some(Turn::Sleep { iowait });
                 }
@@ -381,6 +381,11 @@ impl<O: Observer> Engine<'_, O> {
                     return Some(Turn::Work(io.work_after_page_cache_wait(first, true)));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
+                Stage::Commit | Stage::ForceLog | Stage::WriteBuffer(_) => {
+                    if let Some(turn) = self.next_turn_of_commit_wait(cpu, task) {
+                        return Some(turn);
+                    }
+                }
                 Stage::Fetch | Stage::Ahead(..) | Stage::CopyOut(_) => {
                     match self.next_turn_of_read(task)? {
                         // A wait has been decided on, which the next stage begins.
@@ -576,7 +581,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some((number, pages)) = cache.requests.remove(&id) else {
             return;
         };
-        if self.end_journal_request(cpu, number, request.bytes) {
+        if self.end_journal_request(cpu, number, &request) {
             return;
         }
         let Some(cache) = &mut self.cache else {
@@ -610,54 +615,6 @@ impl<O: Observer> Engine<'_, O> {
             self.wake_task(Some(cpu), task, to);
         }
         self.wake_for_deferred_reads(cpu, number, &request);
-    }
-
-    /// Starts the kernel's write-back timer after pages became dirty, and wakes the flusher if there are many.
-    fn start_timer_and_flusher_for_dirty_pages(&mut self, cpu: CpuId) {
-        self.start_write_back_timer_if_dirty(cpu);
-        let Some(cache) = &mut self.cache else {
-            return;
-        };
-        if cache.rests && cache.pages.exceeds_background_threshold() {
-            self.wake_flusher(cpu);
-        }
-    }
-
-    fn wake_flusher(&mut self, cpu: CpuId) {
-        let Some(cache) = &mut self.cache else {
-            return;
-        };
-        cache.rests = false;
-        let flusher = cache.flusher;
-        let to = self.choose_cpu_for_woken_task(flusher, Some((cpu, false)));
-        self.wake_task(Some(cpu), flusher, to);
-    }
-
-    /// Starts the kernel's write-back timer, unless running, if any page is dirty.
-    fn start_write_back_timer_if_dirty(&mut self, cpu: CpuId) {
-        let at = self.first_tick_at_or_after(self.context.now() + LOOK_EVERY);
-        if let Some(cache) = &mut self.cache
-            && !cache.timer
-            && cache.pages.dirty_page_count() > 0
-        {
-            cache.timer = true;
-            self.start_wheel_timer(cpu, at, Timer::WriteBack);
-        }
-    }
-
-    /// Handles the kernel's expired write-back timer: the flusher looks for old dirty pages.
-    #[cold]
-    pub(crate) fn handle_write_back_timer(&mut self, cpu: CpuId) {
-        let Some(cache) = &mut self.cache else {
-            return;
-        };
-        cache.timer = false;
-        if cache.pages.dirty_page_count() > 0 {
-            cache.round.old = true;
-            if cache.rests {
-                self.wake_flusher(cpu);
-            }
-        }
     }
 
     /// Ends a page cache call, and hands the finished read or write back to its task.

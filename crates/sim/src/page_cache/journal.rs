@@ -1,28 +1,37 @@
-//! The file system's journal: which syncs wait for a commit, and who shares it.
+//! The file system's journal: which syncs wait for a commit, and who shares the commit.
 //!
-//! As ext4 with its journal on the same drive (`ext4_sync_file()` in `fs/ext4/fsync.c`, `fs/jbd2/commit.c`, Linux 6.12). A write
-//! changes the file's timestamps if a tick has passed since the last change: the time that the kernel gives files is that of the last
-//! tick. The changed inode belongs to the running transaction. `fsync` waits until that transaction is committed; `fdatasync` does not
-//! care for timestamps. All syncs of one transaction share its commit. The commit's own flush comes after the data of these syncs, so
-//! that they need no other one, unless the commit had already begun to flush when the sync looked.
+//! A write changes the file's timestamps if a tick has passed since the last change: the kernel gives files the time of the last tick.
+//! The changed inode belongs to the running transaction. `fsync` waits until this transaction is committed; `fdatasync` does not care
+//! for timestamps. All syncs of one transaction share its commit. The journal is on the drive of the files.
+//!
+//! - ext4 (`ext4_sync_file()` in `fs/ext4/fsync.c`, `fs/jbd2/commit.c`, Linux 6.12): a thread commits one transaction at a time. The
+//!   commit flushes the drive after the data of its syncs, so that these need no other flush. A sync that looked after the begin of this
+//!   flush needs one.
+//! - XFS (`xfs_file_fsync()` in `fs/xfs/xfs_file.c`, `fs/xfs/xfs_log_cil.c`): a worker moves the running transaction into a buffer of
+//!   the log, which [`xfs_log`](crate::page_cache::xfs_log) follows to the drive.
+
+use std::collections::VecDeque;
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::FileSystemKind;
 
-use crate::core::basics::{Cycles, TaskId};
+use crate::core::basics::{CpuId, Cycles, TaskId};
 use crate::page_cache::pages::PAGE;
+use crate::page_cache::xfs_log::XfsLog;
 
-/// Bytes that a commit writes before its commit block: a descriptor and the block of the inode table, which are adjacent.
+/// Bytes that ext4 writes before a commit block: a descriptor and the block of the inode table, which are adjacent.
 pub(super) const BLOCKS_BYTES: u64 = 2 * PAGE;
 
-/// Pages of the journal, in which commits follow each other (`mke2fs` gives a file system of 1 GiB 16 MiB).
+/// Pages of the journal, in which commits follow each other (`mke2fs` gives a file system of 1 GiB a journal of 16 MiB).
 const JOURNAL_PAGES: u64 = 4096;
 
 /// Work and sizes of a file system's journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalSetup {
+    kind: FileSystemKind,
     /// Time in ns between two times that files can have.
     tick: u64,
-    /// Work in cycles of the journal's thread for a commit, beside its requests.
+    /// Work in cycles for a commit, beside its requests.
     commit: Cycles,
     /// Work in cycles of a write that changes timestamps.
     inode: Cycles,
@@ -33,26 +42,36 @@ impl JournalSetup {
     pub(crate) fn for_machine(machine: &Machine) -> Option<Self> {
         let figures = machine.file_system.as_ref()?;
         Some(Self {
+            kind: figures.kind,
             tick: machine.tick_rate().period().0,
             commit: figures.commit_kcycles.kilocycles_to_cycles(),
             inode: figures.inode_kcycles.kilocycles_to_cycles(),
         })
     }
 
-    /// Work in cycles of the journal's thread before a commit's first request, and after its last one.
+    /// Work in cycles before a commit's first request, and after its last one. On XFS the worker has a small share, and the sync that
+    /// writes the buffer the rest, since most is the buffer's checksum (`xlog_cksum()`; traced in a guest: 3, 14 and 3 us).
     pub(super) fn commit_work(&self) -> [Cycles; 2] {
-        [self.commit / 2, self.commit - self.commit / 2]
+        match self.kind {
+            FileSystemKind::Ext4 => [self.commit / 2, self.commit - self.commit / 2],
+            FileSystemKind::Xfs => [self.commit / 6; 2],
+        }
+    }
+
+    /// Work in cycles of the sync that writes a buffer of XFS's log, beside the request.
+    pub(super) fn buffer_work(&self) -> Cycles {
+        self.commit - self.commit / 6 * 2
     }
 }
 
-/// What the journal's thread does next.
+/// What the journal's thread does next; of XFS's worker only the first and the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitStage {
     /// Begin the commit that a sync has asked for, or sleep.
     Rest,
     /// Submit the blocks of the running transaction, which takes no more changes.
     Blocks,
-    /// Sleep until they are written.
+    /// Sleep until the blocks are written.
     LeaveForBlocks,
     /// Prepare the commit block.
     Record,
@@ -62,8 +81,25 @@ pub(super) enum CommitStage {
     LeaveForRecord,
     /// Clean up.
     CleanUp,
-    /// Wake all that wait for the transaction.
+    /// Wake all tasks that wait for the transaction; in XFS the transaction is in a buffer of the log by then.
     Wake,
+}
+
+/// What a worker of the kernel does for the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JournalWork {
+    /// Submit what waited for a flush (`kblockd`), in the name of the CPU that submitted the flush: ext4's commit block, or the buffer of
+    /// XFS's log with this number.
+    Submit(CpuId, Option<u64>),
+    /// End the transactions in the written buffer with this number (`xfs-log`).
+    EndBuffer(u64),
+}
+
+/// A worker of the kernel, and its work; the first piece is done now.
+#[derive(Debug)]
+pub(super) struct JournalWorker {
+    pub(super) task: TaskId,
+    pub(super) queue: VecDeque<JournalWork>,
 }
 
 /// When a file's timestamps last changed.
@@ -80,7 +116,7 @@ struct Inode {
 pub(super) struct SyncNeeds {
     /// The transaction that has to be committed, if any.
     pub(super) transaction: Option<u64>,
-    /// Whether the drive has to be flushed after that.
+    /// Whether the drive has to be flushed after the commit; on XFS unless the sync itself writes the buffer.
     pub(super) flush: bool,
 }
 
@@ -88,29 +124,41 @@ pub(super) struct SyncNeeds {
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(super) setup: JournalSetup,
-    /// The journal's thread (`jbd2`), and the kernel's worker that submits the commit block after the flush (`kblockd`).
+    /// The thread that begins commits: ext4's `jbd2`, or the worker that pushes for XFS (`xfs-cil`).
     pub(super) thread: TaskId,
-    pub(super) worker: TaskId,
+    /// The kernel's workers that go on after an interrupt: one, or one for each CPU.
+    pub(super) workers: Vec<JournalWorker>,
     pub(super) stage: CommitStage,
     /// The transaction that takes changes, the last one whose commit was asked for, and the last committed one.
     running: u64,
     requested: u64,
     committed: u64,
-    /// Page cache numbers that tasks wait for until transactions are committed, with the transaction.
+    /// Page cache numbers that tasks wait for until the thread is done with transactions, with the transaction.
     awaited: Vec<(u64, u64)>,
     inodes: Vec<Inode>,
-    /// Page cache number of the thread's or the worker's request in flight, if any.
+    /// Page cache number of ext4's request in flight, if any.
     pub(super) in_flight: Option<u64>,
+    /// XFS's log; `None` in ext4.
+    pub(super) log: Option<XfsLog>,
     /// Where the next blocks go in the journal, in pages.
     next_page: u64,
 }
 
 impl Journal {
-    pub(super) fn new(setup: JournalSetup, files: usize, thread: TaskId, worker: TaskId) -> Self {
+    /// Creates a journal for so many files, whose thread has this number; the workers' numbers follow.
+    pub(super) fn new(setup: JournalSetup, files: usize, thread: TaskId, cpus: usize) -> Self {
+        let (log, count) = match setup.kind {
+            FileSystemKind::Ext4 => (None, 1),
+            FileSystemKind::Xfs => (Some(XfsLog::default()), cpus),
+        };
+        let workers = (1..=count).map(|number| JournalWorker {
+            task: thread + number,
+            queue: VecDeque::new(),
+        });
         Self {
             setup,
             thread,
-            worker,
+            workers: workers.collect(),
             stage: CommitStage::Rest,
             running: 1,
             requested: 0,
@@ -118,8 +166,20 @@ impl Journal {
             awaited: Vec::new(),
             inodes: vec![Inode::default(); files],
             in_flight: None,
+            log,
             next_page: 0,
         }
+    }
+
+    /// The worker that goes on after an interrupt on a CPU: with one commit at a time, one worker does for all CPUs.
+    pub(super) fn worker_on(&mut self, cpu: CpuId) -> Option<&mut JournalWorker> {
+        let count = self.workers.len().max(1);
+        self.workers.get_mut(cpu % count)
+    }
+
+    /// The worker whose task has this number.
+    pub(super) fn worker_of_task(&mut self, task: TaskId) -> Option<&mut JournalWorker> {
+        self.workers.iter_mut().find(|worker| worker.task == task)
     }
 
     /// A write to a file begins. Returns the work in cycles to change its timestamps.
@@ -139,7 +199,7 @@ impl Journal {
     /// What a sync needs once the file's data are written; `data_only`: an fdatasync.
     pub(super) fn needs_of_sync(&self, file: usize, data_only: bool) -> SyncNeeds {
         let changed = self.inodes.get(file).map_or(0, |inode| inode.transaction);
-        if data_only || changed <= self.committed {
+        if data_only || self.is_committed(changed) {
             return SyncNeeds {
                 transaction: None,
                 flush: true,
@@ -154,11 +214,24 @@ impl Journal {
         );
         SyncNeeds {
             transaction: Some(changed),
-            flush: changed < self.running && flushes,
+            flush: self.log.is_some() || (changed < self.running && flushes),
         }
     }
 
-    /// Number to wait for until a transaction is committed; `fresh` if nobody waits yet.
+    /// Whether a transaction is committed.
+    pub(super) fn is_committed(&self, transaction: u64) -> bool {
+        transaction <= self.committed
+    }
+
+    /// The transaction that XFS's worker moves into the log or is about to, if any.
+    pub(super) fn transaction_being_pushed(&self) -> Option<u64> {
+        if self.stage != CommitStage::Rest {
+            return Some(self.running - 1);
+        }
+        (self.requested >= self.running).then_some(self.running)
+    }
+
+    /// Number to wait for until the thread is done with a transaction; `fresh` if nobody waits yet.
     pub(super) fn number_to_await(&mut self, transaction: u64, fresh: u64) -> u64 {
         let known = self.awaited.iter().find(|(other, _)| *other == transaction);
         if let Some((_, number)) = known {
@@ -168,19 +241,20 @@ impl Journal {
         fresh
     }
 
-    /// Whether tasks wait for a commit by this number.
+    /// Whether tasks wait for the journal by this number.
     pub(super) fn is_commit(&self, number: u64) -> bool {
         self.awaited.iter().any(|(_, awaited)| *awaited == number)
+            || (self.log.as_ref()).is_some_and(|log| log.has_buffer(number))
     }
 
-    /// Asks for the commit of a transaction. Returns whether the thread has to be woken for that.
+    /// Asks for the commit of a transaction. Returns whether the thread has to be woken.
     pub(super) fn request_commit(&mut self, transaction: u64) -> bool {
         let is_new = transaction > self.requested;
         self.requested = self.requested.max(transaction);
         is_new && self.stage == CommitStage::Rest
     }
 
-    /// Closes the running transaction if its commit was asked for. Returns whether it was.
+    /// Closes the running transaction if its commit was asked for. Returns whether a sync had asked.
     pub(super) fn begin_requested_commit(&mut self) -> bool {
         let begins = self.requested >= self.running;
         if begins {
@@ -192,10 +266,33 @@ impl Journal {
     /// Ends the commit in progress. Returns the number that tasks wait for, if any do.
     pub(super) fn end_commit(&mut self) -> Option<u64> {
         self.committed = self.running - 1;
-        let committed = self.committed;
+        self.take_number_that_awaits(self.committed)
+    }
+
+    /// Notes that the transaction being pushed is in a buffer of XFS's log; `fresh` numbers a new buffer. Returns the number that tasks
+    /// wait for, if any do.
+    pub(super) fn end_push(&mut self, fresh: u64) -> Option<u64> {
+        let pushed = self.running - 1;
+        if let Some(log) = &mut self.log {
+            log.record_transaction(pushed, fresh);
+        }
+        self.take_number_that_awaits(pushed)
+    }
+
+    /// Notes that the buffer with this number is written. Returns the numbers of all buffers whose transactions are committed now.
+    pub(super) fn end_buffer(&mut self, number: u64) -> Vec<u64> {
+        let ended = (self.log.as_mut()).map_or_else(Vec::new, |log| log.end_buffer(number));
+        if let Some((last, _)) = ended.last() {
+            self.committed = *last;
+        }
+        ended.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Removes and returns the number that tasks wait for until the thread is done with the transactions up to this one.
+    fn take_number_that_awaits(&mut self, upto: u64) -> Option<u64> {
         let mut ended = self
             .awaited
-            .extract_if(.., |(transaction, _)| *transaction <= committed);
+            .extract_if(.., |(transaction, _)| *transaction <= upto);
         ended.next().map(|(_, number)| number)
     }
 
@@ -215,12 +312,17 @@ mod tests {
     const TICK: u64 = 4_000_000;
 
     fn journal() -> Journal {
+        journal_on(FileSystemKind::Ext4)
+    }
+
+    fn journal_on(kind: FileSystemKind) -> Journal {
         let setup = JournalSetup {
+            kind,
             tick: TICK,
             commit: 10_001,
             inode: 7,
         };
-        Journal::new(setup, 2, 0, 1)
+        Journal::new(setup, 2, 10, 2)
     }
 
     const FLUSH_ONLY: SyncNeeds = SyncNeeds {
@@ -258,7 +360,7 @@ mod tests {
         let numbers = [(1, 10), (1, 11), (2, 12)];
         let awaited = numbers.map(|(one, fresh)| journal.number_to_await(one, fresh));
         assert_eq!(awaited, [10, 10, 12]);
-        // Data that are written during the commit's flush are not part of it.
+        // Data that are written during the commit's flush need another flush.
         journal.stage = CommitStage::LeaveForRecord;
         assert!(journal.needs_of_sync(0, false).flush);
         assert!(!journal.needs_of_sync(1, false).flush);
@@ -268,6 +370,30 @@ mod tests {
         assert!(journal.begin_requested_commit());
         assert_eq!(journal.end_commit(), Some(12));
         assert!(!journal.begin_requested_commit());
+    }
+
+    #[test]
+    fn a_transaction_of_xfs_is_committed_with_its_buffer_and_not_when_pushed() {
+        let mut journal = journal_on(FileSystemKind::Xfs);
+        let workers = [0, 1, 2].map(|cpu| journal.worker_on(cpu).unwrap().task);
+        assert_eq!(workers, [11, 12, 11]);
+        journal.change_timestamps(0, 0);
+        // Only the sync that writes the buffer needs no flush.
+        let needs = journal.needs_of_sync(0, false);
+        assert_eq!((needs.transaction, needs.flush), (Some(1), true));
+        assert_eq!(journal.transaction_being_pushed(), None);
+        assert!(journal.request_commit(1));
+        assert_eq!(journal.transaction_being_pushed(), Some(1));
+        assert_eq!(journal.number_to_await(1, 20), 20);
+        assert!(journal.begin_requested_commit());
+        journal.stage = CommitStage::Wake;
+        assert_eq!(journal.transaction_being_pushed(), Some(1));
+        assert_eq!(journal.end_push(21), Some(20));
+        journal.stage = CommitStage::Rest;
+        assert!(!journal.is_committed(1) && journal.is_commit(21));
+        assert_eq!(journal.end_buffer(21), [21]);
+        assert!(journal.is_committed(1) && !journal.is_commit(21));
+        assert_eq!(journal.needs_of_sync(0, false), FLUSH_ONLY);
     }
 
     #[test]

@@ -1,8 +1,12 @@
-//! What the journal's thread does, and how a sync waits for its commit.
+//! What the journal's threads do, and how a sync waits for a commit.
 //!
-//! As `kjournald2()` and `jbd2_journal_commit_transaction()` (`fs/jbd2`, Linux 6.12). The thread writes the transaction's blocks and
-//! waits for them, then submits the commit block with a flush before and forced to the media. The block layer sends the flush; once it
-//! has ended, a worker of the kernel submits the block (`blk_flush_complete_seq()`, `block/blk-flush.c`).
+//! ext4's thread, as `kjournald2()` and `jbd2_journal_commit_transaction()` (`fs/jbd2`, Linux 6.12), writes the transaction's blocks and
+//! waits for them. Then the thread submits the commit block with a flush before and forced to the media. The block layer sends the flush;
+//! once the flush has ended, a worker of the kernel submits the block (`blk_flush_complete_seq()`, `block/blk-flush.c`).
+//!
+//! XFS's worker, as `xlog_cil_push_work()` (`fs/xfs/xfs_log_cil.c`), moves the transaction into a buffer and writes nothing. The sync
+//! itself submits the buffer, in the same way as a commit block. After the write's interrupt a worker of that CPU ends the transactions,
+//! and wakes the syncs (`xlog_ioend_work()`, `fs/xfs/xfs_log.c`).
 
 use wakepath_policies::psd::LeaseTrigger;
 
@@ -13,9 +17,10 @@ use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::caller::Stage;
-use crate::page_cache::events::CallTurn;
-use crate::page_cache::journal::{BLOCKS_BYTES, CommitStage, Journal};
+use crate::page_cache::events::{CallTurn, Turn};
+use crate::page_cache::journal::{BLOCKS_BYTES, CommitStage, Journal, JournalWork};
 use crate::page_cache::pages::{PAGE, Pages};
+use crate::page_cache::xfs_log::ForceStep;
 use crate::task::state::{Step, Task};
 
 /// File number of the journal among those of the page cache.
@@ -34,10 +39,13 @@ impl<O: Observer> Engine<'_, O> {
         let (Some(setup), Some(cache)) = (setup, &mut self.cache) else {
             return;
         };
-        let (thread, worker) = (self.tasks.len(), self.tasks.len() + 1);
-        let files = cache.pages.setup.files;
-        cache.journal = Some(Journal::new(setup, files, thread, worker));
-        self.tasks.extend(Task::new_journal_threads());
+        let (thread, files) = (self.tasks.len(), cache.pages.setup.files);
+        let journal = Journal::new(setup, files, thread, self.cpus.len());
+        let workers = journal.workers.len();
+        cache.journal = Some(journal);
+        self.tasks.push(Task::new_journal_thread());
+        self.tasks
+            .extend((0..workers).map(Task::new_journal_worker));
     }
 
     /// Notes that a task's write begins. Returns the work in cycles to change its file's timestamps.
@@ -53,19 +61,78 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Has a task's sync wait for the commit that it needs, and sets whether it flushes the drive after that.
-    pub(super) fn begin_wait_for_commit(&mut self, cpu: CpuId, task: TaskId) {
+    /// Takes a task's sync to the commit that the sync needs, and sets whether the sync flushes the drive after the commit.
+    #[cold]
+    pub(super) fn next_turn_of_commit_wait(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
+        let (caller, cache) = (self.tasks[task].caller.as_mut()?, self.cache.as_mut()?);
+        let fresh = cache.pages.next_request_number();
+        let journal = cache.journal.as_mut()?;
+        match caller.stage {
+            Stage::Commit => {
+                caller.stage = Stage::Settle;
+                let needs = journal.needs_of_sync(caller.file, caller.syncs_data_only);
+                caller.needs_no_flush = !needs.flush;
+                (caller.transaction, caller.has_awaited_buffer) = (needs.transaction, false);
+                let transaction = needs.transaction?;
+                if journal.log.is_some() {
+                    caller.stage = Stage::ForceLog;
+                } else {
+                    self.await_thread(cpu, task, (transaction, fresh), Stage::Settle);
+                }
+            }
+            Stage::ForceLog => return self.next_turn_of_log_force(cpu, task, fresh),
+            Stage::WriteBuffer(buffer) => {
+                (caller.needs_no_flush, caller.transaction) = (true, None);
+                caller.wait_for(buffer, Stage::Settle);
+                let request = self.submit_commit_record((cpu, task))?;
+                let journal = self.cache.as_mut()?.journal.as_mut()?;
+                journal.log.as_mut()?.set_request_of_buffer(buffer, request);
+            }
+            _ => caller.stage = Stage::Settle,
+        }
+        None
+    }
+
+    /// Takes a task's sync on XFS to the buffer with its transaction.
+    fn next_turn_of_log_force(&mut self, cpu: CpuId, task: TaskId, fresh: u64) -> Option<Turn> {
+        let (caller, cache) = (self.tasks[task].caller.as_mut()?, self.cache.as_mut()?);
+        let journal = cache.journal.as_mut()?;
+        let transaction = caller.transaction?;
+        let log = journal.log.as_mut()?;
+        match log.next_step_of_sync(transaction, caller.has_awaited_buffer) {
+            ForceStep::Push => {
+                // A push under way is awaited first, whatever is pushed (`flush_workqueue()` in `xlog_cil_push_now()`).
+                let pushed = journal.transaction_being_pushed().unwrap_or(transaction);
+                self.await_thread(cpu, task, (pushed, fresh), Stage::ForceLog);
+            }
+            ForceStep::AwaitPrevious(number) => {
+                caller.has_awaited_buffer = true;
+                caller.wait_for(number, Stage::ForceLog);
+            }
+            ForceStep::Write(number) => {
+                caller.stage = Stage::WriteBuffer(number);
+                let own = journal.setup.buffer_work();
+                return Some(Turn::Work(own + self.setup.io.flush_submission_work()));
+            }
+            ForceStep::Await(number) => caller.wait_for(number, Stage::Settle),
+            ForceStep::Done => caller.stage = Stage::Settle,
+        }
+        None
+    }
+
+    /// Has a task's sync wait until the journal's thread is done with a transaction; `fresh` is a number if nobody waits yet. Wakes the
+    /// thread if the thread sleeps.
+    fn await_thread(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        (transaction, fresh): (u64, u64),
+        after: Stage,
+    ) {
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
-        caller.stage = Stage::Settle;
-        let fresh = cache.pages.next_request_number();
         let Some(journal) = &mut cache.journal else {
-            return;
-        };
-        let needs = journal.needs_of_sync(caller.file, caller.syncs_data_only);
-        caller.needs_no_flush = !needs.flush;
-        let Some(transaction) = needs.transaction else {
             return;
         };
         let number = journal.number_to_await(transaction, fresh);
@@ -74,7 +141,7 @@ impl<O: Observer> Engine<'_, O> {
         if number == fresh {
             cache.others.push(fresh);
         }
-        caller.wait_for(number, Stage::Settle);
+        caller.wait_for(number, after);
         if wakes && !self.tasks[thread].runnable {
             let to = self.choose_cpu_for_woken_task(thread, Some((cpu, false)));
             self.wake_task(Some(cpu), thread, to);
@@ -83,7 +150,14 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Goes on with the commit in progress after a finished piece of the journal thread's work, or after a wake-up.
     pub(crate) fn continue_commit(&mut self, cpu: CpuId, thread: TaskId) -> CallTurn {
-        match self.next_turn_of_commit(cpu, thread) {
+        let journal = self.cache.as_ref().and_then(|cache| cache.journal.as_ref());
+        let pushes = journal.is_some_and(|journal| journal.log.is_some());
+        let turn = if pushes {
+            self.next_turn_of_push(cpu)
+        } else {
+            self.next_turn_of_commit(cpu, thread)
+        };
+        match turn {
             Some(CommitTurn::Work(work)) => {
                 self.tasks[thread].begin_step(Step::Call, work);
                 self.start_work(cpu, Mode::Task, work);
@@ -95,6 +169,36 @@ impl<O: Observer> Engine<'_, O> {
                 self.put_current_task_to_sleep(cpu, thread, iowait);
                 CallTurn::Sleeps
             }
+        }
+    }
+
+    /// Takes XFS's worker to the end of a push, and to the next one.
+    fn next_turn_of_push(&mut self, cpu: CpuId) -> Option<CommitTurn> {
+        let mut slept = true;
+        loop {
+            let cache = self.cache.as_mut()?;
+            let journal = cache.journal.as_mut()?;
+            if journal.stage == CommitStage::Rest {
+                if !journal.begin_requested_commit() {
+                    return Some(CommitTurn::Sleep { iowait: false });
+                }
+                journal.stage = CommitStage::Wake;
+                let [before, _] = journal.setup.commit_work();
+                let switch = if slept {
+                    self.setup.io.work_after_page_cache_wait(false, true)
+                } else {
+                    0
+                };
+                return Some(CommitTurn::Work(switch + before));
+            }
+            journal.stage = CommitStage::Rest;
+            let fresh = cache.pages.next_request_number();
+            let ended = journal.end_push(fresh);
+            if journal.is_commit(fresh) {
+                cache.others.push(fresh);
+            }
+            self.wake_tasks_that_await(cpu, ended);
+            slept = false;
         }
     }
 
@@ -123,8 +227,9 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 CommitStage::Blocks => {
                     journal.stage = CommitStage::LeaveForBlocks;
-                    let bytes = BLOCKS_BYTES;
-                    self.submit_journal_request((cpu, thread), bytes, RequestKind::Plain);
+                    let (bytes, kind) = (BLOCKS_BYTES, RequestKind::Plain);
+                    let request = self.submit_journal_request((cpu, thread), bytes, kind);
+                    self.set_request_of_thread(request);
                     return Some(CommitTurn::Work(leave));
                 }
                 CommitStage::LeaveForBlocks => {
@@ -140,12 +245,8 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 CommitStage::SubmitRecord => {
                     journal.stage = CommitStage::LeaveForRecord;
-                    let (bytes, kind) = if self.setup.volume.has_volatile_cache() {
-                        (0, RequestKind::Flush)
-                    } else {
-                        (PAGE, RequestKind::Plain)
-                    };
-                    self.submit_journal_request((cpu, thread), bytes, kind);
+                    let request = self.submit_commit_record((cpu, thread));
+                    self.set_request_of_thread(request);
                     return Some(CommitTurn::Work(leave));
                 }
                 CommitStage::LeaveForRecord => {
@@ -162,15 +263,15 @@ impl<O: Observer> Engine<'_, O> {
                 CommitStage::Wake => {
                     journal.stage = CommitStage::Rest;
                     let ended = journal.end_commit();
-                    self.wake_tasks_that_await_commit(cpu, ended);
+                    self.wake_tasks_that_await(cpu, ended);
                     slept = false;
                 }
             }
         }
     }
 
-    /// Wakes the tasks whose syncs wait for the commit that is over now.
-    fn wake_tasks_that_await_commit(&mut self, cpu: CpuId, number: Option<u64>) {
+    /// Wakes the tasks whose syncs wait for this number, if any do.
+    fn wake_tasks_that_await(&mut self, cpu: CpuId, number: Option<u64>) {
         let now = self.context.now();
         let (Some(number), Some(cache)) = (number, &mut self.cache) else {
             return;
@@ -185,23 +286,35 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Submits a write of the journal's, or a flush.
+    /// Notes the request of ext4's thread.
+    fn set_request_of_thread(&mut self, request: Option<u64>) {
+        if let Some(journal) = (self.cache.as_mut()).and_then(|cache| cache.journal.as_mut()) {
+            journal.in_flight = request;
+        }
+    }
+
+    /// Submits the flush before a record that ends a commit, or the record itself to a drive that needs no flush. Returns the request's
+    /// page cache number.
+    fn submit_commit_record(&mut self, submitter: (CpuId, TaskId)) -> Option<u64> {
+        if self.setup.volume.has_volatile_cache() {
+            self.submit_journal_request(submitter, 0, RequestKind::Flush)
+        } else {
+            self.submit_journal_request(submitter, PAGE, RequestKind::Plain)
+        }
+    }
+
+    /// Submits a write of the journal's, or a flush. Returns the request's page cache number.
     fn submit_journal_request(
         &mut self,
         (cpu, submitter): (CpuId, TaskId),
         bytes: u64,
         kind: RequestKind,
-    ) {
+    ) -> Option<u64> {
         self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
         let now = self.context.now();
-        let Some(cache) = &mut self.cache else {
-            return;
-        };
+        let cache = self.cache.as_mut()?;
         let number = cache.pages.next_request_number();
-        let Some(journal) = &mut cache.journal else {
-            return;
-        };
-        journal.in_flight = Some(number);
+        let journal = cache.journal.as_mut()?;
         let pages = Pages {
             file: JOURNAL,
             first: journal.take_place(bytes),
@@ -210,56 +323,125 @@ impl<O: Observer> Engine<'_, O> {
         let own_kind = RequestKind::WriteBack;
         let task = journal.thread;
         let write = Direction::Write;
-        let whole = Request::new_with_submission_begun((cpu, task), write, own_kind, bytes, now);
+        let mut whole =
+            Request::new_with_submission_begun((cpu, task), write, own_kind, bytes, now);
+        // RAID0 flushes its drives by itself.
+        if kind != RequestKind::Plain && self.drives.len() == 1 {
+            whole.set_in_flush_sequence();
+        }
         let origin = match kind {
             RequestKind::Flush => RequestOrigin::Flush,
             RequestKind::Through => RequestOrigin::ForcedWrite,
             _ => RequestOrigin::PageCache,
         };
         let unsettled = (origin, RequestPlace::Unsettled);
-        let Some(id) = self.add_page_request(whole, submitter, (number, pages), unsettled) else {
-            return;
-        };
+        let id = self.add_page_request(whole, submitter, (number, pages), unsettled)?;
         if kind == RequestKind::Flush {
             let drives = 0..self.drives.len();
             self.give_pieces_to_drives(id, kind, drives.map(Piece::for_flush));
         } else {
             self.give_page_request_to_drives(id, kind, pages);
         }
+        Some(number)
     }
 
-    /// Follows the end of a request of the page cache after its interrupt on a CPU. Returns whether it was the journal's.
-    pub(super) fn end_journal_request(&mut self, cpu: CpuId, number: u64, bytes: u64) -> bool {
+    /// Follows the end of a request of the page cache after its interrupt on a CPU. Returns whether the request was the journal's.
+    pub(super) fn end_journal_request(
+        &mut self,
+        cpu: CpuId,
+        number: u64,
+        request: &Request,
+    ) -> bool {
         let cache = self.cache.as_mut();
         let Some(journal) = cache.and_then(|cache| cache.journal.as_mut()) else {
             return false;
         };
-        if journal.in_flight != Some(number) {
+        let buffer = (journal.log.as_ref()).and_then(|log| log.buffer_of_request(number));
+        if buffer.is_none() && journal.in_flight != Some(number) {
             return false;
         }
-        if bytes == 0 {
-            // The flush before a commit block is over, and the worker of this CPU submits the block.
-            let worker = journal.worker;
-            self.tasks[worker].begin_step(
-                Step::Worker,
-                self.setup.io.work_after_page_cache_wait(false, true)
-                    + self.setup.io.submission_work(PAGE),
-            );
-            self.wake_task(Some(cpu), worker, cpu);
+        if request.bytes == 0 {
+            // The flush before a record is over, and a worker of this CPU submits the record.
+            let work = JournalWork::Submit(request.submitting_cpu(), buffer);
+            self.give_work_to_worker(cpu, work);
             return true;
         }
-        journal.in_flight = None;
-        let thread = journal.thread;
-        if !self.tasks[thread].runnable {
-            let to = self.choose_cpu_for_woken_task(thread, None);
-            self.wake_task(Some(cpu), thread, to);
+        if let Some(buffer) = buffer {
+            self.give_work_to_worker(cpu, JournalWork::EndBuffer(buffer));
+        } else {
+            journal.in_flight = None;
+            let thread = journal.thread;
+            if !self.tasks[thread].runnable {
+                let to = self.choose_cpu_for_woken_task(thread, None);
+                self.wake_task(Some(cpu), thread, to);
+            }
         }
+        self.end_write_after_flush(request);
         true
     }
 
-    /// Ends the work of the kernel's worker: it submits the commit block, and sleeps.
-    pub(crate) fn submit_commit_block(&mut self, cpu: CpuId, worker: TaskId) {
-        self.submit_journal_request((cpu, worker), PAGE, RequestKind::Through);
-        self.put_current_task_to_sleep(cpu, worker, false);
+    /// Gives the journal's worker on a CPU more work.
+    fn give_work_to_worker(&mut self, cpu: CpuId, work: JournalWork) {
+        let cache = self.cache.as_mut();
+        let Some(journal) = cache.and_then(|cache| cache.journal.as_mut()) else {
+            return;
+        };
+        let Some(worker) = journal.worker_on(cpu) else {
+            return;
+        };
+        worker.queue.push_back(work);
+        let task = worker.task;
+        if !self.tasks[task].runnable {
+            let cycles = self.cycles_of_journal_work(work);
+            let switch = self.setup.io.work_after_page_cache_wait(false, true);
+            self.tasks[task].begin_step(Step::Worker, switch + cycles);
+            self.wake_task(Some(cpu), task, cpu);
+        }
+    }
+
+    fn cycles_of_journal_work(&self, work: JournalWork) -> Cycles {
+        let journal = self.cache.as_ref().and_then(|cache| cache.journal.as_ref());
+        match work {
+            JournalWork::Submit(..) => self.setup.io.submission_work(PAGE),
+            JournalWork::EndBuffer(_) => {
+                journal.map_or(0, |journal| journal.setup.commit_work()[1])
+            }
+        }
+    }
+
+    /// Ends a finished piece of work of the journal's worker, which goes on with the next one or sleeps.
+    pub(crate) fn end_work_of_journal_worker(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
+        let next = self.take_work_of_journal_worker(cpu, task);
+        if let Some(work) = next {
+            let cycles = self.cycles_of_journal_work(work);
+            self.tasks[task].begin_step(Step::Worker, cycles);
+            self.start_work(cpu, Mode::Task, cycles);
+            return CallTurn::Works;
+        }
+        self.put_current_task_to_sleep(cpu, task, false);
+        CallTurn::Sleeps
+    }
+
+    /// Does what a worker's present work is for. Returns the worker's next work, if any.
+    fn take_work_of_journal_worker(&mut self, cpu: CpuId, task: TaskId) -> Option<JournalWork> {
+        let journal = self.cache.as_mut()?.journal.as_mut()?;
+        match journal.worker_of_task(task)?.queue.pop_front()? {
+            JournalWork::Submit(submitter, buffer) => {
+                let kind = RequestKind::Through;
+                let request = self.submit_journal_request((submitter, task), PAGE, kind)?;
+                let journal = self.cache.as_mut()?.journal.as_mut()?;
+                match (buffer, &mut journal.log) {
+                    (Some(buffer), Some(log)) => log.set_request_of_buffer(buffer, request),
+                    _ => journal.in_flight = Some(request),
+                }
+            }
+            JournalWork::EndBuffer(number) => {
+                for ended in journal.end_buffer(number) {
+                    self.wake_tasks_that_await(cpu, Some(ended));
+                }
+            }
+        }
+        let journal = self.cache.as_mut()?.journal.as_mut()?;
+        journal.worker_of_task(task)?.queue.front().copied()
     }
 }

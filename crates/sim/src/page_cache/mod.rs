@@ -7,9 +7,10 @@
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
-//! - Events: `events` takes a system call through the stages, and runs the flusher. `sync` has syncs and page locks, `reads` the stages
+//! - Events: `events` takes a system call through the stages, and runs the flusher, which `flusher` wakes. `sync` has syncs and page locks, `reads` the stages
 //!   of reads, `deferred` reads that wait beside their task. `mapped` has page faults of a mapped file, `mappings` what those have mapped.
-//! - The file system's journal: `journal` has its transactions, `journal_events` runs its thread and has syncs wait.
+//! - The file system's journal: `journal` has transactions, `xfs_log` the buffers of XFS's log, `journal_events` runs the threads and
+//!   has syncs wait.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
 
 mod arrivals;
@@ -18,6 +19,7 @@ pub(crate) mod cached;
 pub(crate) mod caller;
 mod deferred;
 pub(crate) mod events;
+mod flusher;
 pub(crate) mod job;
 pub(crate) mod journal;
 mod journal_events;
@@ -31,3 +33,4 @@ pub(crate) mod setup;
 pub(crate) mod state;
 mod sync;
 pub(crate) mod write_back;
+mod xfs_log;

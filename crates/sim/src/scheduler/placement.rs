@@ -72,6 +72,9 @@ impl Placement<'_> {
     #[inline(never)]
     fn search_cpu_for_woken_task(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let previous = self.tasks[task].cpu;
+        if self.stays_behind_kernel_worker(task, waker) {
+            return previous;
+        }
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
             && sleeps_next
@@ -113,6 +116,21 @@ impl Placement<'_> {
         ([near, previous].into_iter().chain(0..self.cpus.len()))
             .find(|cpu| self.is_allowed(task, *cpu))
             .unwrap_or(previous)
+    }
+
+    /// Whether a task that a kernel worker wakes stays on its CPU behind the worker, which will sleep soon: the worker is bound to this CPU
+    /// and runs there alone (`is_per_cpu_kthread()` in `select_idle_sibling()`).
+    fn stays_behind_kernel_worker(self, task: TaskId, waker: Option<(CpuId, bool)>) -> bool {
+        let previous = self.tasks[task].cpu;
+        let run_queue = &self.cpus[previous].run_queue;
+        let is_worker = (run_queue.current_task())
+            .is_some_and(|current| self.tasks[current].is_worker_of_one_cpu());
+        let is_waker = waker.is_some_and(|(cpu, _)| cpu == previous);
+        is_waker
+            && is_worker
+            && run_queue.waiting.is_empty()
+            && self.task_fits_cpu(task, previous)
+            && self.is_allowed(task, previous)
     }
 
     /// An idle CPU in a cluster, on an idle core if there is any: the next one after `from`, if `from` is in the

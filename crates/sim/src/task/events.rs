@@ -77,9 +77,11 @@ impl<O: Observer> Engine<'_, O> {
                 CallTurn::Works => TaskTurn::Busy,
                 CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
             },
-            Kind::KernelThread(KernelThread::AfterFlush) => {
-                self.submit_commit_block(cpu, task);
-                TaskTurn::Free
+            Kind::KernelThread(KernelThread::JournalWorker) => {
+                match self.end_work_of_journal_worker(cpu, task) {
+                    CallTurn::Works => TaskTurn::Busy,
+                    CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
+                }
             }
             Kind::KernelThread(KernelThread::Submitter(index)) => {
                 self.end_submitter_segment(cpu, task, index)

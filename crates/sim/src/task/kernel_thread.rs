@@ -13,10 +13,10 @@ pub(crate) enum KernelThread {
     Worker,
     /// The thread writes back dirty pages (the flusher).
     Flusher,
-    /// The thread commits a file system's transactions (`jbd2`).
+    /// The thread begins the commits of a file system's transactions (`jbd2`, `xfs-cil`).
     Journal,
-    /// The thread submits a request that waited for a flush (`kblockd`).
-    AfterFlush,
+    /// The thread goes on with a commit after an interrupt (`kblockd`, `xfs-log`).
+    JournalWorker,
     /// The thread changes the clock with this number for schedutil.
     Sugov(usize),
     /// The thread polls for a process's submissions; its index among such threads.

@@ -165,14 +165,16 @@ impl Task {
         }
     }
 
-    /// The journal's thread of a file system, and the kernel's worker that submits what comes after a flush; both asleep.
-    pub(crate) fn new_journal_threads() -> [Self; 2] {
-        let thread = Kind::KernelThread(KernelThread::Journal);
-        let worker = Kind::KernelThread(KernelThread::AfterFlush);
-        [
-            Self::new(0, false, Step::Call, thread),
-            Self::new(0, true, Step::Worker, worker),
-        ]
+    /// A new thread that begins a file system's commits, asleep.
+    pub(crate) fn new_journal_thread() -> Self {
+        let kind = Kind::KernelThread(KernelThread::Journal);
+        Self::new(0, false, Step::Call, kind)
+    }
+
+    /// A new kernel worker of a CPU that goes on with commits after interrupts, asleep.
+    pub(crate) fn new_journal_worker(cpu: CpuId) -> Self {
+        let kind = Kind::KernelThread(KernelThread::JournalWorker);
+        Self::new(cpu, true, Step::Worker, kind)
     }
 
     /// schedutil's thread for a clock, asleep. It comes before all other tasks, and stays on the CPU where it ran last.
@@ -201,6 +203,12 @@ impl Task {
     /// Whether the task runs only on its CPU.
     pub(crate) fn is_bound(&self) -> bool {
         self.bound
+    }
+
+    /// Whether the task is a worker of the kernel that does the work of one CPU.
+    pub(crate) fn is_worker_of_one_cpu(&self) -> bool {
+        use KernelThread::{JournalWorker, Worker};
+        self.bound && matches!(self.kind, Kind::KernelThread(JournalWorker | Worker))
     }
 
     /// Whether the task is a kernel thread.
