@@ -33,12 +33,12 @@ impl SettingsBuilder<'_> {
             .filter_map(|interrupt| interrupt.nvme_controller().map(str::to_owned))
             .collect();
         // A controller's first interrupt has I/O only where there is no other.
-        let with_io = selected.iter().cloned().filter(|interrupt| {
+        let with_io = selected.iter().filter(|interrupt| {
             let controller = interrupt.nvme_controller();
             is_managed(interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
         });
         let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
-            with_io.partition(is_managed);
+            with_io.cloned().partition(is_managed);
         let managed_stay = name_interrupts_that_stay(&managed);
         let may_be_none =
             self.targets.drives_may_come_later || !self.targets.excluded_drives.is_empty();
