@@ -357,9 +357,16 @@ impl Space {
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
-            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.describe_decisions()))
-            {
-                self.profiles.push(set);
+            let reason = match resolve(&set) {
+                Ok(resolved) if known_sets.insert(resolved.describe_decisions()) => {
+                    self.profiles.push(set);
+                    continue;
+                }
+                Ok(_) => "comes to what is in force, or to another profile".to_owned(),
+                Err(why) => why,
+            };
+            if !all_wanted {
+                self.left_out.push(format!("{profile}: {reason}"));
             }
         }
     }
@@ -937,6 +944,9 @@ mod tests {
         let space = space(&["tuned[latency-performance]", "idle"]).unwrap();
         let names: Vec<String> = space.profiles.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["tuned[latency-performance]"]);
+        let same = space_on("laptop", &["tuned[balanced]"]).unwrap_err();
+        let reason = "tuned[balanced]: comes to what is in force";
+        assert!(same.to_string().contains(reason), "{same}");
     }
 
     #[test]

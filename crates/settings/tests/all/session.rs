@@ -1227,10 +1227,12 @@ fn queues_of_raid_controllers_stay_unless_their_driver_leaves_them_to_others() {
         "smartpqi",
         "megasas0",
     ];
-    let mut table = String::from("            CPU0  CPU1\n");
+    let mut lines = vec!["            CPU0  CPU1".to_owned()];
     for (place, name) in names.iter().enumerate() {
         let number = 130 + place;
-        table += &format!(" {number}:  1  0  PCI-MSIX-0000:02:00.0  {place}-edge  {name}\n");
+        lines.push(format!(
+            " {number}:  1  0  PCI-MSIX-0000:02:00.0  {place}-edge  {name}"
+        ));
         let hint = if *name == "mpt3sas0-msix0" { "f" } else { "0" };
         let folder = format!("proc/irq/{number}");
         write(
@@ -1238,13 +1240,10 @@ fn queues_of_raid_controllers_stay_unless_their_driver_leaves_them_to_others() {
             &format!("{folder}/smp_affinity_list"),
             "0-3",
         );
-        write(
-            directory.path(),
-            &format!("{folder}/affinity_hint"),
-            &format!("00000000,0000000{hint}"),
-        );
+        let mask = format!("00000000,0000000{hint}");
+        write(directory.path(), &format!("{folder}/affinity_hint"), &mask);
     }
-    write(directory.path(), "proc/interrupts", &table);
+    write(directory.path(), "proc/interrupts", &lines.join("\n"));
     let movable = || {
         let set = "irq-affinity[cpus=1]".parse().unwrap();
         let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
