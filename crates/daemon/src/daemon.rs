@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sd_notify::NotifyState;
 use wakepath_settings::daemon_config::{self, Config, ConfigError};
-use wakepath_settings::{LockBorrower, LockOffer, Session, SettingsError};
+use wakepath_settings::{LockBorrower, LockOffer, Session, SettingsError, watch_applied_settings};
 use wakepath_system::System;
 use wakepath_units::causes::in_one_line;
 
@@ -30,6 +30,9 @@ pub fn run_until_stopped(
     log_recovered_settings(&session);
     let mut daemon = Daemon::start_parts(system, session, &config, None, None)?;
     let offer = open_lock_offer_unless_lent(system, lender);
+    if lender.is_none() {
+        log_foreign_writes(system.clone());
+    }
     notify_systemd(&[
         NotifyState::Ready,
         NotifyState::Status(&daemon.status_line()),
@@ -102,6 +105,25 @@ pub fn run_until_stopped(
     notify_systemd(&[NotifyState::Stopping]);
     daemon.stop_and_put_back()?;
     Ok(())
+}
+
+/// Logs who else writes to settings that were applied, in a thread that ends with the process.
+fn log_foreign_writes(system: System) {
+    std::thread::spawn(move || {
+        let ended = watch_applied_settings(&system, |write| {
+            log::log_info(&format!(
+                "{} has written {}, which is '{}' now",
+                write.describe_process(),
+                write.key,
+                write.value
+            ));
+        });
+        if let Err(error) = ended {
+            log::log_info(&format!(
+                "`wakepath status` cannot name who writes settings: {error}"
+            ));
+        }
+    });
 }
 
 /// Offers the lock to events of the machine, unless it is lent itself: a live study measures without events.

@@ -4,7 +4,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleState;
-use wakepath_hardware::machine::Cluster;
+use wakepath_hardware::machine::{Cluster, DriveModel};
 use wakepath_units::Kilohertz;
 
 use crate::mechanism::key::AnyKey;
@@ -65,6 +65,8 @@ pub enum SearchedValues {
     IdleStates,
     /// The first CPU of each kind, and the machine's last.
     SingleCpus,
+    /// The exit latency of each power state of the drive without I/O, but the longest.
+    DriveExitLatencies,
     /// Clocks of the frequency table.
     Clocks {
         /// Places in the sorted table, as shares of its length.
@@ -125,7 +127,9 @@ const fn default_part(name: &'static str, grids: &'static [KeyGrid]) -> Searched
     }
 }
 
-use SearchedValues::{Choices, Clocks, ExitLatencies, IdleStates, SingleCpus, Words};
+use SearchedValues::{
+    Choices, Clocks, DriveExitLatencies, ExitLatencies, IdleStates, SingleCpus, Words,
+};
 
 /// All searched parts. Their order numbers the sets of a space, so that seeds keep their answers as long as it stays.
 #[rustfmt::skip]
@@ -189,6 +193,10 @@ pub static SEARCHED_PARTS: &[SearchedPart] = &[
     searched_part("irq-affinity", &[key_grid("irq-affinity", &[searched_key("cpus", SingleCpus)])]),
     searched_part("rq-affinity", &[key_grid("rq-affinity", &[searched_key("value", Choices(&["0", "1", "2"]))])]),
     searched_part("aspm", &[key_grid("aspm", &[searched_key("policy", Words)])]),
+    searched_part("drive-latency", &[
+        key_grid("drive-latency", &[searched_key("tolerance", Choices(&["0us", "any"]))]),
+        key_grid("drive-latency", &[searched_key("tolerance", DriveExitLatencies)]),
+    ]),
 ];
 
 /// What of a machine the ranges of keys follow from.
@@ -202,6 +210,8 @@ pub struct SearchedHardware {
     base_clocks: Vec<Kilohertz>,
     /// The first CPU of each kind, and the last CPU.
     cpus: Vec<usize>,
+    /// Exit latencies of the drive's power states without I/O, the shortest first, each once.
+    drive_exit_latencies_us: Vec<u32>,
 }
 
 impl SearchedHardware {
@@ -225,9 +235,18 @@ impl SearchedHardware {
         cpus.dedup();
         Self {
             cpus,
+            drive_exit_latencies_us: list_exit_latencies_us(&machine.drive),
             base_clocks: base.filter(|base| base.0 > 0).collect(),
             clocks,
             ..Self::from_idle_states(states.map(|states| states.iter().cloned().collect()))
+        }
+    }
+
+    /// The ranges where only the drive is known.
+    pub fn from_drive(drive: &DriveModel) -> Self {
+        Self {
+            drive_exit_latencies_us: list_exit_latencies_us(drive),
+            ..Self::default()
         }
     }
 
@@ -260,6 +279,17 @@ impl SearchedHardware {
     }
 }
 
+/// Exit latencies of a drive's power states without I/O, the shortest first, each once; empty without power states.
+fn list_exit_latencies_us(drive: &DriveModel) -> Vec<u32> {
+    let power = drive.power.as_ref();
+    let states = power.into_iter().flat_map(|power| &power.declared.states);
+    let resting = states.filter(|state| state.non_operational);
+    let mut latencies: Vec<u32> = resting.map(|state| state.exit_latency_us).collect();
+    latencies.sort_unstable();
+    latencies.dedup();
+    latencies
+}
+
 /// Exit latency in whole microseconds, rounded up, so that the state itself is allowed.
 fn exit_latency_us_rounded_up(state: &IdleState) -> u64 {
     state.exit_latency.0.div_ceil(1000)
@@ -289,6 +319,11 @@ impl SearchedPart {
     pub fn mechanisms(&self) -> impl Iterator<Item = &'static Mechanism> + use<> {
         let grids = self.grids.iter();
         grids.filter_map(|grid| find_mechanism(grid.mechanism))
+    }
+
+    /// Whether the part has a mechanism of this name.
+    pub fn has_mechanism(&self, name: &str) -> bool {
+        self.mechanisms().any(|mechanism| mechanism.name == name)
     }
 
     /// Whether any of the part's mechanisms acts at a place.
@@ -357,6 +392,11 @@ impl KeyRange {
             ExitLatencies => limits
                 .map(|state| format!("{}us", exit_latency_us_rounded_up(state)))
                 .collect(),
+            DriveExitLatencies => {
+                let latencies = hardware.drive_exit_latencies_us.split_last();
+                let but_longest = latencies.map(|(_, others)| others).unwrap_or_default();
+                but_longest.iter().map(|us| format!("{us}us")).collect()
+            }
             SingleCpus => hardware.cpus.iter().map(usize::to_string).collect(),
             IdleStates => limits.map(|state| state.name.clone()).collect(),
             Clocks { shares, has_base } => {

@@ -47,6 +47,7 @@ mod power_supply;
 mod put_back;
 mod reapply;
 pub mod reset;
+mod seen_writes;
 mod session;
 mod store;
 mod supply_sets;
@@ -76,6 +77,7 @@ pub use policy::Targets;
 pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use reapply::{Reapplied, ReapplyOutcome, reapply_after_event};
+pub use seen_writes::{SeenWrite, watch_applied_settings};
 pub use session::Session;
 pub use supply_sets::SupplySets;
 pub use supply_switch::{

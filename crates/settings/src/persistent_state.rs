@@ -9,6 +9,7 @@ use crate::other_tools::ToolEvidence;
 use crate::own_writes::find_own_write;
 use crate::reapply::is_table_by_kernel;
 use crate::reset::{SettingSurvival, find_survival};
+use crate::seen_writes::{SeenWrite, find_seen_write, read_seen_writes};
 use crate::supply_switch::{SupplyRecord, read_supply_record_without_lock};
 use crate::write::may_result_from_write;
 use crate::{Change, PersistentSettings, PowerSupply, SettingsError, find_rival_tools};
@@ -55,7 +56,10 @@ pub struct DriftState {
     pub found: String,
     /// Running tools that write this setting.
     pub writers: Vec<&'static str>,
-    /// By what else it is known where the value is from; `None` and no `writers`: that is unknown.
+    /// The process whose write of the value the daemon has seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_writer: Option<String>,
+    /// By what else it is known where the value is from; `None`, no `writers` and no `seen_writer`: that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<DriftEvidence>,
 }
@@ -118,6 +122,7 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
         }
     };
     let tools = find_rival_tools(system, &plan);
+    let seen = read_seen_writes(system);
     // The journal of an earlier boot proves nothing.
     let journal = Journal::read_without_lock(system.root())
         .filter(|journal| journal.boot == read_boot_id(system.root()));
@@ -142,6 +147,8 @@ pub fn read_persistent_state(system: &System) -> Result<Option<PersistentState>,
             expected: expected.clone(),
             found: change.old.clone(),
             writers: writers.map(|rival| rival.tool.title).collect(),
+            seen_writer: find_seen_write(&seen, &change.key, &change.old)
+                .map(SeenWrite::describe_process),
             evidence: find_evidence(system, journal.as_ref(), in_force, change),
         });
     }

@@ -20,6 +20,7 @@ mod drive_identity;
 pub mod dump;
 mod error;
 pub mod extents;
+pub mod file_writes;
 mod haltpoll;
 pub mod journal;
 mod key;

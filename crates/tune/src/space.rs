@@ -72,6 +72,9 @@ const NOT_ON_RECORDINGS: &str = "does not act on a recording, whose load is as i
 /// Name of the part with the tables of drives.
 const APST_PART: &str = "apst";
 
+/// Names of the parts that recorded I/O of a drive answers to.
+const DRIVE_PARTS: [&str; 2] = [APST_PART, "drive-latency"];
+
 impl Space {
     /// Builds the sets over the named mechanisms on a machine. `resolve` returns the policies in force under a set, or
     /// why the machine refuses; two sets with equal policies in force are one choice.
@@ -120,8 +123,8 @@ impl Space {
             if is_preference_taken {
                 texts.retain(|text| !is_driver_with_preference(text));
             }
-            if name == PROFILES_PART && is_mechanism_named_or_default(over, name) {
-                space.add_profiles_with_new_policies(&resolve, &mut known);
+            if name == PROFILES_PART {
+                space.add_profiles_with_new_policies(over, &resolve, &mut known);
             } else if !texts.is_empty() {
                 let is_explicit = !over.is_empty();
                 space.add_dimension_with_new_policies(
@@ -236,27 +239,35 @@ impl Space {
         )))
     }
 
-    /// Builds the APST tables to choose from for a drive under recorded I/O. Two tables that the kernel would program
-    /// alike are one choice.
+    /// Builds the APST tables to choose from for a drive under recorded I/O. Two sets with which the kernel would program the
+    /// drive alike are one choice.
     ///
     /// # Errors
-    /// A name other than `apst`; the drive has no power states, or no other table.
+    /// A name that concerns no drive; the drive has no power states, or no other table.
     pub fn for_drive(drive: &DriveModel, over: &[String]) -> Result<Self, TuneError> {
-        if let Some(other) = over.iter().find(|name| *name != "apst") {
+        let over = &join_policies_split_at_commas(over);
+        find_names_that_cannot_be_searched(over, Place::Sim)?;
+        let concerns_drive = |name: &str| {
+            let mut parts = DRIVE_PARTS.iter();
+            parts.any(|part| name == *part || is_policy_with_keys_in_dimension(name, part))
+        };
+        if let Some(other) = over.iter().find(|name| !concerns_drive(name)) {
             return Err(TuneError::Space(format!(
-                "--over {other}: recorded I/O of a drive answers only to apst; leave it out, or give a fio job as the load"
+                "--over {other}: recorded I/O of a drive answers only to {}; leave it out, or give a fio job as the load",
+                DRIVE_PARTS.join(" and ")
             )));
         }
         let mut space = Self::default();
         let kernels_own = describe_apst_table(drive, &PolicySet::default());
         let mut known = BTreeSet::from([kernels_own.map_err(TuneError::InForce)?]);
-        space.add_dimension_with_new_policies(
-            APST_PART,
-            named_policies_of_mechanism(&SearchedHardware::default(), &[], APST_PART),
-            true,
-            &|set| describe_apst_table(drive, set),
-            &mut known,
-        );
+        let hardware = SearchedHardware::from_drive(drive);
+        for part in DRIVE_PARTS {
+            let texts = named_policies_of_mechanism(&hardware, over, part);
+            if !texts.is_empty() {
+                let describe = |set: &PolicySet| describe_apst_table(drive, set);
+                space.add_dimension_with_new_policies(part, texts, true, &describe, &mut known);
+            }
+        }
         if space.dimensions.is_empty() {
             return Err(TuneError::Space(format!(
                 "nothing to choose from: the kernel programs {} with one table, whatever the timeouts",
@@ -336,16 +347,26 @@ impl Space {
 
     fn add_profiles_with_new_policies(
         &mut self,
+        over: &[String],
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
         known_sets: &mut BTreeSet<String>,
     ) {
-        for profile in PROFILES {
+        let all_wanted = is_mechanism_named_or_default(over, PROFILES_PART);
+        let is_wanted = |text: &str| all_wanted || over.iter().any(|name| name == text);
+        for profile in PROFILES.iter().filter(|profile| is_wanted(profile.text)) {
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
-            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.describe_decisions()))
-            {
-                self.profiles.push(set);
+            let reason = match resolve(&set) {
+                Ok(resolved) if known_sets.insert(resolved.describe_decisions()) => {
+                    self.profiles.push(set);
+                    continue;
+                }
+                Ok(_) => "comes to what is in force, or to another profile".to_owned(),
+                Err(why) => why,
+            };
+            if !all_wanted {
+                self.left_out.push(format!("{profile}: {reason}"));
             }
         }
     }
@@ -478,6 +499,11 @@ fn is_part_name(name: &str) -> bool {
     name == PROFILES_PART || find_searched_part(name).is_some()
 }
 
+/// Whether a name of `--over` is that of a profile of another tool, such as `tuned[balanced]`.
+fn is_profile_text(name: &str) -> bool {
+    PROFILES.iter().any(|profile| profile.text == name)
+}
+
 /// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
 fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
     if over.is_empty() {
@@ -498,6 +524,12 @@ fn find_names_that_cannot_be_searched(
 ) -> Result<Vec<String>, TuneError> {
     let mut left_out = Vec::new();
     for name in over.iter().filter(|name| !is_part_name(name)) {
+        if is_profile_text(name) {
+            if place == Place::Replay {
+                left_out.push(format!("{name}: {NOT_ON_RECORDINGS}"));
+            }
+            continue;
+        }
         let (mechanism, is_searched) = if name.contains('[') {
             let policy = (name.parse::<PolicySpec>())
                 .map_err(|error| TuneError::Space(format!("--over {name}: {error}")))?;
@@ -509,8 +541,9 @@ fn find_names_that_cannot_be_searched(
                     suggestion_with_known_names(name, &list_part_names())
                 )));
             };
-            let is_governor = matches!(mechanism.kind, Kind::Idle | Kind::Frequency);
-            (*mechanism, is_governor)
+            let mut parts = SEARCHED_PARTS.iter();
+            let is_searched = parts.any(|part| part.has_mechanism(name));
+            (*mechanism, is_searched)
         };
         if !mechanism.on.contains(&place) {
             let why = match place {
@@ -683,7 +716,7 @@ mod tests {
         let wrong = ["apst[max_latency=0]".to_owned()];
         let refused = space_with_drive(&wrong).unwrap_err().to_string();
         assert!(refused.contains("max_latency_us"), "{refused}");
-        let unsearched = ["drive-latency[tolerance=5ms]".to_owned()];
+        let unsearched = ["kernel-config[hz=100]".to_owned()];
         let refused = space_with_drive(&unsearched).unwrap_err();
         assert!(refused.to_string().contains("is not searched"), "{refused}");
     }
@@ -879,6 +912,47 @@ mod tests {
         let mut without = drive;
         without.power = None;
         assert!(Space::for_drive(&without, &[]).is_err());
+    }
+
+    /// The kernel keeps a drive's tolerance over resets, which forget a table.
+    #[test]
+    fn tolerances_of_a_drive_are_searched_by_the_exit_latencies_of_its_states() {
+        let own = ["drive-latency".to_owned()];
+        let simulated = texts_of_dimension(&space_with_drive(&own).unwrap(), "drive-latency");
+        let drive = DriveModel::find("sn530").unwrap();
+        let recorded = Space::for_drive(&drive, &own).unwrap();
+        let states = &drive.power.as_ref().unwrap().declared.states;
+        let resting = states.iter().filter(|state| state.non_operational);
+        let shortest = resting.map(|state| state.exit_latency_us).min().unwrap();
+        let at_shortest = format!("drive-latency[tolerance={shortest}us]");
+        assert!(simulated.contains(&at_shortest), "{simulated:?}");
+        // The kernel's own table already has all states, so that no limit is no other choice.
+        assert_eq!(
+            texts_of_dimension(&recorded, "drive-latency"),
+            ["drive-latency[tolerance=0us]".to_owned(), at_shortest]
+        );
+        assert!(texts_of_dimension(&recorded, "apst").is_empty());
+        assert!(recorded.left_out.is_empty(), "{:?}", recorded.left_out);
+
+        let given = ["drive-latency[tolerance=5ms]", "apst[rule=legacy]"].map(str::to_owned);
+        let both = Space::for_drive(&drive, &given).unwrap();
+        assert_eq!(both.dimensions.len(), 2);
+    }
+
+    #[test]
+    fn a_profile_is_named_as_policy_list_prints_it() {
+        let space = space(&["tuned[latency-performance]", "idle"]).unwrap();
+        let names: Vec<String> = space.profiles.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["tuned[latency-performance]"]);
+        let same = space_on("laptop", &["tuned[balanced]"]).unwrap_err();
+        let reason = "tuned[balanced]: comes to what is in force";
+        assert!(same.to_string().contains(reason), "{same}");
+    }
+
+    #[test]
+    fn a_governor_that_no_machine_has_is_named_as_not_searched() {
+        let refused = space(&["shallowest"]).unwrap_err().to_string();
+        assert!(refused.contains("shallowest: is not searched"), "{refused}");
     }
 
     #[test]

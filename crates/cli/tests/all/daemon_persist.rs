@@ -143,6 +143,46 @@ fn persistent_settings_are_kept_while_the_daemon_runs() {
 }
 
 #[test]
+fn status_names_a_writer_that_the_daemon_has_seen() {
+    let _machine = lock_machine();
+    if !possible("status_names_a_writer_that_the_daemon_has_seen") {
+        return;
+    }
+    let laptop = BootedLaptop::boot();
+    let mut daemon = laptop.start_daemon();
+    let epp = laptop.root().join(EPP);
+    // The shell writes, and is there until the daemon has looked up its name.
+    let write = |value: &str| {
+        let script = format!("echo {value} >{}; sleep 1", epp.display());
+        let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        let process = shell.id();
+        shell.wait().unwrap();
+        process
+    };
+    // Settings are watched from a moment after the start on.
+    sleep(Duration::from_secs(1));
+    let process = write("performance");
+    let line = format!("sh (process {process}) has written epp:policy0");
+    daemon.until(&line);
+    let status = || {
+        let run = wakepath(&["status", "--root", laptop.root().to_str().unwrap()]).success();
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let seen = format!(
+        "drifted: epp:policy0 is performance, not power; sh (process {process}) has written it, as the daemon saw\n"
+    );
+    let told = status();
+    assert!(told.contains(&seen), "{told}");
+    // What the daemon saw proves nothing about another value, which came after the daemon's end.
+    daemon.stop();
+    laptop.put(EPP, "balance_power\n");
+    let told = status();
+    let unknown = "epp:policy0 is balance_power, not power; by whom is unknown\n";
+    assert!(told.contains(unknown), "{told}");
+    laptop.assert_restore_undoes_all();
+}
+
+#[test]
 fn a_kill_of_daemon_or_event_leaves_all_to_be_undone() {
     let _machine = lock_machine();
     if !possible("a_kill_of_daemon_or_event_leaves_all_to_be_undone") {

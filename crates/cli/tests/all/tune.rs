@@ -331,7 +331,7 @@ fn what_cannot_be_searched_is_left_out_and_named() {
         "=8h",
         &[
             "--over",
-            "teo,wakeup-latency,drive-latency",
+            "teo,wakeup-latency,kernel-config,shallowest",
             "--budget",
             "1000000",
         ],
@@ -339,7 +339,8 @@ fn what_cannot_be_searched_is_left_out_and_named() {
     let told = String::from_utf8_lossy(&output.get_output().stderr);
     for name in [
         "wakeup-latency: cannot be simulated",
-        "drive-latency: is not searched",
+        "kernel-config: is not searched",
+        "shallowest: is not searched",
     ] {
         assert!(told.contains(name), "{told}");
     }

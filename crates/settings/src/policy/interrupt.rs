@@ -22,18 +22,23 @@ impl SettingsBuilder<'_> {
             .filter(|interrupt| self.is_drive_of_interrupt_selected(interrupt))
             .collect();
         let root = self.system.root();
+        let is_managed = |interrupt: &DriveInterrupt| {
+            is_managed_by_file_or_name(root, interrupt)
+                || is_managed_by_driver(root, interrupt)
+                    && !shows_managed_interrupts(root, &selected)
+        };
         let with_queues: BTreeSet<String> = selected
             .iter()
-            .filter(|interrupt| is_managed(root, interrupt))
+            .filter(|interrupt| is_managed(interrupt))
             .filter_map(|interrupt| interrupt.nvme_controller().map(str::to_owned))
             .collect();
         // A controller's first interrupt has I/O only where there is no other.
-        let with_io = selected.into_iter().filter(|interrupt| {
+        let with_io = selected.iter().filter(|interrupt| {
             let controller = interrupt.nvme_controller();
-            is_managed(root, interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
+            is_managed(interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
         });
         let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
-            with_io.partition(|interrupt| is_managed(root, interrupt));
+            with_io.cloned().partition(is_managed);
         let managed_stay = name_interrupts_that_stay(&managed);
         let may_be_none =
             self.targets.drives_may_come_later || !self.targets.excluded_drives.is_empty();
@@ -69,18 +74,105 @@ impl SettingsBuilder<'_> {
     }
 }
 
+/// A driver of disk controllers whose queues have interrupts that the kernel manages (`PCI_IRQ_AFFINITY`).
+struct QueueDriver {
+    /// Beginning of the interrupts' names.
+    begins: &'static str,
+    /// What names of queues have behind the beginning.
+    has: &'static str,
+    switch: Option<ManagementSwitch>,
+}
+
+/// A parameter of a module that says whether the kernel manages the interrupts.
+struct ManagementSwitch {
+    /// File below the root with the parameter's value.
+    parameter: &'static str,
+    /// Whether 0 is the value with which the kernel manages nothing.
+    is_off_at_0: bool,
+}
+
+/// The parameter of `mpt3sas`, which drives SAS-2 controllers, too.
+const MPT_SWITCH: Option<ManagementSwitch> = Some(ManagementSwitch {
+    parameter: "sys/module/mpt3sas/parameters/smp_affinity_enable",
+    is_off_at_0: true,
+});
+
+/// Drivers in `drivers/scsi`, Linux 6.12. Each names its queues' interrupts in `request_irq()`.
+const QUEUE_DRIVERS: [QueueDriver; 5] = [
+    QueueDriver {
+        begins: "hpsa",
+        has: "-msix",
+        switch: None,
+    },
+    QueueDriver {
+        begins: "megasas",
+        has: "-msix",
+        switch: Some(ManagementSwitch {
+            parameter: "sys/module/megaraid_sas/parameters/smp_affinity_enable",
+            is_off_at_0: true,
+        }),
+    },
+    QueueDriver {
+        begins: "mpt2sas",
+        has: "-msix",
+        switch: MPT_SWITCH,
+    },
+    QueueDriver {
+        begins: "mpt3sas",
+        has: "-msix",
+        switch: MPT_SWITCH,
+    },
+    QueueDriver {
+        begins: "smartpqi",
+        has: "",
+        switch: Some(ManagementSwitch {
+            parameter: "sys/module/smartpqi/parameters/disable_managed_interrupts",
+            is_off_at_0: false,
+        }),
+    },
+];
+
 /// Whether the kernel manages an interrupt, so that nobody else may move it. Linux 6.13 and newer write-protect its file
 /// (`register_irq_proc()`, `kernel/irq/proc.c`). Older kernels refuse only the write itself, and the name has to tell: NVMe's
 /// first queue has a vector apart (`nvme_setup_irqs()`, `drivers/nvme/host/pci.c`, Linux 6.12). A virtio disk's queue has a
 /// name of its own only if its vector is managed (`vp_find_vqs_msix()`, `drivers/virtio/virtio_pci_common.c`).
-fn is_managed(root: &Root, interrupt: &DriveInterrupt) -> bool {
-    let file = format!("proc/irq/{}/smp_affinity_list", interrupt.number);
-    let is_write_protected = root
-        .type_and_permissions(&file)
-        .is_some_and(|(_, permissions)| permissions & 0o200 == 0);
-    is_write_protected
+fn is_managed_by_file_or_name(root: &Root, interrupt: &DriveInterrupt) -> bool {
+    is_write_protected(root, interrupt)
         || interrupt.is_virtio_queue()
         || interrupt.nvme_queue().is_some_and(|queue| queue > 0)
+}
+
+fn is_write_protected(root: &Root, interrupt: &DriveInterrupt) -> bool {
+    let file = format!("proc/irq/{}/smp_affinity_list", interrupt.number);
+    root.type_and_permissions(&file)
+        .is_some_and(|(_, permissions)| permissions & 0o200 == 0)
+}
+
+/// Whether the kernel write-protects what it manages: then a file that may be written is of an interrupt that may be moved.
+fn shows_managed_interrupts(root: &Root, interrupts: &[DriveInterrupt]) -> bool {
+    let mut all = interrupts.iter();
+    all.any(|interrupt| is_write_protected(root, interrupt))
+}
+
+/// Whether an interrupt's driver asks the kernel to manage the interrupt. Vectors in front of a controller's queues are for many
+/// requests at once, and not managed: the driver hints at their CPUs (`megasas_set_high_iops_queue_affinity_and_hint()`,
+/// `_base_assign_reply_queues()`).
+fn is_managed_by_driver(root: &Root, interrupt: &DriveInterrupt) -> bool {
+    let mut drivers = QUEUE_DRIVERS.iter();
+    let found = drivers.find(|driver| {
+        let rest = interrupt.name.strip_prefix(driver.begins);
+        rest.is_some_and(|rest| rest.contains(driver.has))
+    });
+    let Some(driver) = found else {
+        return false;
+    };
+    let is_switched_off = driver.switch.as_ref().is_some_and(|switch| {
+        let value = root.read_number_if_readable(switch.parameter);
+        value.is_some_and(|value| (value == 0) == switch.is_off_at_0)
+    });
+    let hint = root.read_text_if_readable(&format!("proc/irq/{}/affinity_hint", interrupt.number));
+    let has_hint = hint.is_some_and(|mask| mask.contains(|digit| !matches!(digit, '0' | ',')));
+    !is_switched_off && !has_hint
 }
 
 /// A sentence on interrupts that the kernel manages; `None` without any.

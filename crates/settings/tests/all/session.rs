@@ -1215,6 +1215,74 @@ fn interrupts_that_the_kernel_manages_stay_and_are_named() {
     assert!(wanted.notes[0].contains(note), "{wanted:?}");
 }
 
+/// Before Linux 6.13 only names, parameters of modules and hints tell which interrupts of RAID controllers the kernel manages.
+#[test]
+fn queues_of_raid_controllers_stay_unless_their_driver_leaves_them_to_others() {
+    let (directory, system) = laptop_with_interrupts();
+    let names = [
+        "hpsa0-msix1",
+        "megasas0-msix9",
+        "mpt3sas0-msix0",
+        "mpt3sas0-msix8",
+        "smartpqi",
+        "megasas0",
+    ];
+    let mut lines = vec!["            CPU0  CPU1".to_owned()];
+    for (place, name) in names.iter().enumerate() {
+        let number = 130 + place;
+        lines.push(format!(
+            " {number}:  1  0  PCI-MSIX-0000:02:00.0  {place}-edge  {name}"
+        ));
+        let hint = if *name == "mpt3sas0-msix0" { "f" } else { "0" };
+        let folder = format!("proc/irq/{number}");
+        write(
+            directory.path(),
+            &format!("{folder}/smp_affinity_list"),
+            "0-3",
+        );
+        let mask = format!("00000000,0000000{hint}");
+        write(directory.path(), &format!("{folder}/affinity_hint"), &mask);
+    }
+    write(directory.path(), "proc/interrupts", &lines.join("\n"));
+    let movable = || {
+        let set = "irq-affinity[cpus=1]".parse().unwrap();
+        let wanted = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap();
+        let keys = wanted.values.iter().map(|(key, _)| key.to_string());
+        (keys.collect::<Vec<String>>(), wanted.notes)
+    };
+    let (moved, notes) = movable();
+    assert_eq!(moved, ["irq-affinity:irq132", "irq-affinity:irq135"]);
+    assert!(notes[0].contains("(hpsa0-msix1 and 3 more)"), "{notes:?}");
+
+    let modules = "sys/module";
+    write(
+        directory.path(),
+        &format!("{modules}/smartpqi/parameters/disable_managed_interrupts"),
+        "1",
+    );
+    write(
+        directory.path(),
+        &format!("{modules}/mpt3sas/parameters/smp_affinity_enable"),
+        "0",
+    );
+    write(
+        directory.path(),
+        &format!("{modules}/megaraid_sas/parameters/smp_affinity_enable"),
+        "1",
+    );
+    let (moved, notes) = movable();
+    let now = [132, 133, 134, 135].map(|number| format!("irq-affinity:irq{number}"));
+    assert_eq!(moved, now);
+    assert!(notes[0].contains("(hpsa0-msix1 and 1 more)"), "{notes:?}");
+
+    // A kernel that protects one of the files would protect the others, too.
+    let protected = directory.path().join("proc/irq/130/smp_affinity_list");
+    fs::set_permissions(&protected, fs::Permissions::from_mode(0o444)).unwrap();
+    let (moved, notes) = movable();
+    assert_eq!(moved.len(), 5);
+    assert!(notes[0].contains("(hpsa0-msix1)"), "{notes:?}");
+}
+
 #[test]
 fn interrupts_that_cannot_move_are_refused_in_one_sentence() {
     let (_directory, system) = laptop_with_interrupts();

@@ -79,7 +79,7 @@ pub(crate) const PROBLEMS: [Problem; 5] = [
         millis: 100,
         over: &LEASES_AND_FREQUENCY,
         objective: "mean_mw",
-        condition: "p99_us < 168",
+        condition: "p90_us < 158",
     },
     Problem {
         name: "board-writes",
@@ -89,7 +89,7 @@ pub(crate) const PROBLEMS: [Problem; 5] = [
         millis: 100,
         over: &IDLE_AND_FREQUENCY,
         objective: "mean_us",
-        condition: "mean_mw < 186",
+        condition: "mean_mw < 179",
     },
 ];
 

@@ -184,6 +184,10 @@ fn describe_writer(drift: &DriftState) -> String {
         }
         (Some(DriftEvidence::Daemon), _) => "the daemon has set it (journal)".to_owned(),
         (Some(DriftEvidence::OtherSupply), _) => "by the set for the other supply".to_owned(),
+        (None | Some(DriftEvidence::Reset), _) if drift.seen_writer.is_some() => {
+            let writer = drift.seen_writer.as_deref().unwrap_or_default();
+            format!("{writer} has written it, as the daemon saw")
+        }
         (Some(DriftEvidence::Reset), []) => {
             "this boot's own value, as after a reset (`wakepath apply --resets`)".to_owned()
         }

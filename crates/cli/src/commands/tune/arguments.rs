@@ -51,9 +51,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONDITION")]
     pub(super) keep: Vec<LoadCondition>,
     /// What may be changed: idle, idle-states, psd, cpu-latency, poll, c1-demotion, frequency, frequency-limits, epp,
-    /// hwp-boost, apst, profiles, read-ahead, io_uring, turbo, irq-affinity; only by --on live: rq-affinity, aspm. Or single
-    /// policies such as teo. Recordings take idle, cpu-latency and psd, or apst with --drive [default: idle, psd, cpu-latency,
-    /// frequency, frequency-limits, epp, hwp-boost, apst, profiles; of recordings apst].
+    /// hwp-boost, apst, drive-latency, profiles, read-ahead, io_uring, turbo, irq-affinity; only by --on live: rq-affinity, aspm.
+    /// Or single policies such as teo. Recordings take idle, cpu-latency and psd, or apst and drive-latency with --drive
+    /// [default: idle, psd, cpu-latency, frequency, frequency-limits, epp, hwp-boost, apst, profiles; of recordings apst].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) over: Vec<String>,
     /// How much to simulate or replay: a time such as 10m, or a number of requests (of recorded idle periods: events), which gives

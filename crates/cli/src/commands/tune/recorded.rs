@@ -59,8 +59,10 @@ pub(super) fn find_drive(args: &Args) -> anyhow::Result<DriveModel> {
 
 /// Whether recordings are searched for a drive's tables, rather than for what their idle CPUs are told.
 pub(super) fn searches_tables_of_drive(args: &Args) -> bool {
-    let names_apst_only = args.over.iter().all(|name| name.starts_with("apst"));
-    args.drive.is_some() || args.device.is_some() || names_apst_only
+    let mut names = args.over.iter();
+    let are_of_drives =
+        names.all(|name| name.starts_with("apst") || name.starts_with("drive-latency"));
+    args.drive.is_some() || args.device.is_some() || are_of_drives
 }
 
 /// Hours of a day.

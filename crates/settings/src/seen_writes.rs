@@ -1,0 +1,183 @@
+//! Writes of other processes to settings that were applied, as the daemon sees them.
+//!
+//! The kernel gives notice of each write with the number of the process, whose name is looked up at once: many a process ends right
+//! after its write. The last write of each setting is kept in a file beside the journal, for `status`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, fstat, openat, renameat};
+use serde::{Deserialize, Serialize};
+use wakepath_system::file_writes::{FileWrite, FileWrites};
+use wakepath_system::journal::{
+    Journal, open_journal_directory, read_boot_id, read_journal_directory_file,
+};
+use wakepath_system::setting::{Access, have_same_meaning};
+use wakepath_system::{SettingKey, System};
+
+/// Name of the file beside the journal.
+const FILE: &str = "seen-writes.json";
+
+/// Name of the file until it is whole.
+const NEW_FILE: &str = "seen-writes.new";
+
+/// Name of wakepath's own processes, whose writes are in the journal.
+const OWN_NAME: &str = "wakepath";
+
+/// Time after which settings that were applied meanwhile, or CPUs that came, are watched, too.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// A write of another process to a setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenWrite {
+    /// The setting.
+    pub key: SettingKey,
+    /// The setting's value right after the write.
+    pub value: String,
+    /// Number of the process.
+    pub process: u32,
+    /// Name of the process; `None`: it had ended already.
+    pub name: Option<String>,
+}
+
+/// The last write of each setting in a boot.
+#[derive(Serialize, Deserialize)]
+struct SeenWrites {
+    boot: String,
+    writes: Vec<SeenWrite>,
+}
+
+impl SeenWrite {
+    /// The process, in words.
+    pub fn describe_process(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{name} (process {})", self.process),
+            None => format!("process {}, which has ended,", self.process),
+        }
+    }
+}
+
+/// The last write of another process to each setting that a daemon has seen in this boot. Only root can read them.
+pub(crate) fn read_seen_writes(system: &System) -> Vec<SeenWrite> {
+    let directory = open_journal_directory(system.root(), false).ok().flatten();
+    let content = directory
+        .and_then(|directory| read_journal_directory_file(&directory, FILE).ok().flatten());
+    let seen = content.and_then(|text| serde_json::from_slice::<SeenWrites>(&text).ok());
+    seen.filter(|seen| seen.boot == read_boot_id(system.root()))
+        .map_or_else(Vec::new, |seen| seen.writes)
+}
+
+/// Sees who writes to settings that were applied, keeps the writes for `status`, and tells each one. Goes on until an error.
+///
+/// # Errors
+/// The kernel gives this process no notice of writes.
+pub fn watch_applied_settings(system: &System, tell: impl Fn(&SeenWrite)) -> Result<(), io::Error> {
+    let notices = FileWrites::open()?;
+    let mut seen = read_seen_writes(system);
+    loop {
+        let watched = watch_files_of_applied_settings(system, &notices);
+        let until = Instant::now() + LOOK_AGAIN;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            for notice in notices.wait_for_writes(left)? {
+                let Some(write) = find_foreign_write(system, &watched, &notice) else {
+                    continue;
+                };
+                seen.retain(|earlier| earlier.key != write.key);
+                tell(&write);
+                seen.push(write);
+                // Who wrote is no more than told without the file.
+                let _ = keep_seen_writes(system, &seen);
+            }
+        }
+    }
+}
+
+/// Settings by device and inode of their files.
+type WatchedFiles = BTreeMap<(u64, u64), SettingKey>;
+
+/// Takes notices of writes to the files of settings that were applied. Settings that a process changes all the time, as the daemon
+/// does for leases, are left out.
+fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> WatchedFiles {
+    let layers = Journal::read_without_lock(system.root()).map_or_else(Vec::new, |j| j.layers);
+    let (held, applied): (Vec<_>, Vec<_>) = layers
+        .iter()
+        .partition(|layer| layer.reason.ends_with_lock_holder());
+    let is_held = |key: &SettingKey| {
+        let mut entries = held.iter().flat_map(|layer| &layer.settings);
+        entries.any(|entry| entry.key == *key)
+    };
+    let entries = applied.into_iter().flat_map(|layer| &layer.settings);
+    let keys = entries
+        .map(|entry| &entry.key)
+        .filter(|key| key.setting.mechanism == Access::Text && !is_held(key));
+    let mut watched = WatchedFiles::new();
+    for key in keys {
+        let opened =
+            (system.root()).open_file(&key.relative_path(), OFlags::RDONLY | OFlags::CLOEXEC);
+        let Ok(file) = opened else { continue };
+        if let Some(identity) =
+            identity_of_file(&file).filter(|_| notices.watch_file(&file).is_ok())
+        {
+            watched.insert(identity, key.clone());
+        }
+    }
+    watched
+}
+
+/// Device and inode of an open file.
+fn identity_of_file(file: impl AsFd) -> Option<(u64, u64)> {
+    let found = fstat(file).ok()?;
+    Some((found.st_dev, found.st_ino))
+}
+
+/// The write that a notice is of; `None`: a wakepath has written.
+fn find_foreign_write(
+    system: &System,
+    watched: &WatchedFiles,
+    notice: &FileWrite,
+) -> Option<SeenWrite> {
+    if notice.process == std::process::id() {
+        return None;
+    }
+    let text = fs::read_to_string(format!("/proc/{}/comm", notice.process)).ok();
+    let name = text.map(|name| name.trim_end().to_owned());
+    if name.as_deref() == Some(OWN_NAME) {
+        return None;
+    }
+    let key = watched.get(&identity_of_file(&notice.file)?)?.clone();
+    Some(SeenWrite {
+        value: system.read_setting(&key).ok()?,
+        process: notice.process,
+        name,
+        key,
+    })
+}
+
+/// Writes the file beside the journal, by rename.
+fn keep_seen_writes(system: &System, writes: &[SeenWrite]) -> io::Result<()> {
+    let Some(directory) = open_journal_directory(system.root(), false)? else {
+        return Ok(());
+    };
+    let content = SeenWrites {
+        boot: read_boot_id(system.root()),
+        writes: writes.to_vec(),
+    };
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(&directory, NEW_FILE, flags, Mode::RUSR | Mode::WUSR)?;
+    File::from(opened).write_all(&serde_json::to_vec(&content)?)?;
+    Ok(renameat(&directory, NEW_FILE, &directory, FILE)?)
+}
+
+/// The write that gave a setting the value that was found.
+pub(crate) fn find_seen_write<'a>(
+    seen: &'a [SeenWrite],
+    key: &SettingKey,
+    found: &str,
+) -> Option<&'a SeenWrite> {
+    let mut own = seen.iter().filter(|write| write.key == *key);
+    own.find(|write| have_same_meaning(key.setting, &write.value, found))
+}
