@@ -88,7 +88,7 @@ pub(crate) fn estimate_begun_exits(requests: &[&TracedRequest], split: &Split) -
 
 /// A request's `out` without the exit from the state met; `None` for an unknown exit.
 fn drive_time(request: &TracedRequest, split: &Split) -> Option<u64> {
-    let exit = split.known_exit(find_reached_state(request)?)?;
+    let exit = split.known_exit_for(request, find_reached_state(request)?)?;
     Some(request.out.saturating_sub(exit))
 }
 

@@ -126,7 +126,7 @@ fn mean_run_queue_of_busy_cpus(requests: &[&TracedRequest]) -> f64 {
 }
 
 /// Exit cost of the state that a request met, above the reference's, with what the handler took longer after it, as an interval
-/// in ns; 0 unless the exit's cost is surely positive.
+/// in ns; 0 unless the exit's cost is surely positive. A request that met the state later than charged requests paid the exit at most.
 fn sure_cost_interval(split: &Split, request: &TracedRequest) -> [f64; 2] {
     let MetState::State(met) = request.met else {
         return [0.0; 2];
@@ -137,11 +137,12 @@ fn sure_cost_interval(split: &Split, request: &TracedRequest) -> [f64; 2] {
         return [0.0; 2];
     };
     let handler_ns = exit.handler_ns.map_or(0.0, |ns| ns.max(0.0));
-    if cost.low_ns > 0.0 {
-        [cost.low_ns, cost.high_ns].map(|end| end + handler_ns)
-    } else {
-        [0.0; 2]
+    if cost.low_ns <= 0.0 {
+        return [0.0; 2];
     }
+    let [low, high] = [cost.low_ns, cost.high_ns].map(|end| end + handler_ns);
+    let is_charged = exit.cost_for(request).is_some();
+    [if is_charged { low } else { 0.0 }, high]
 }
 
 /// Requests issued while the interrupted CPU would have had the daemon's lease. Requests are in completion order.

@@ -10,6 +10,7 @@ mod begun;
 mod bootstrap;
 mod clock;
 mod collector;
+mod comparison;
 mod cpu;
 mod cpu_interrupts;
 mod estimate;

@@ -111,13 +111,13 @@ impl RequestKind {
         }
     }
 
-    /// Share of requests whose time without charged exits has the reference's exit: those that met the reference, or a state
-    /// with a cost above it.
+    /// Share of requests whose time without charged exits has the reference's exit: those that met the reference, or were
+    /// charged with a cost above it.
     fn share_with_reference_exit(&self) -> Option<f64> {
         self.split.reference?;
         let without_state = self.awake + self.leaving + self.behind + self.unknown;
         let states = self.split.states.iter();
-        let unknown: u64 = states.filter(|s| s.cost.is_none()).map(|s| s.met).sum();
+        let unknown: u64 = states.map(|exit| exit.met - exit.charged).sum();
         let with = self.requests.saturating_sub(without_state + unknown);
         Some(self.share_of_requests(with))
     }

@@ -52,12 +52,18 @@ impl ReplayExits {
 }
 
 /// The most that shorter exits could save per request, in ns: over all kinds, the exits charged at the upper ends of their
-/// intervals, with those begun by something else. Where a kind has no costs, its time from issue to interrupt.
+/// intervals, with those begun by something else, and whole exits for requests that met a state later than charged requests did.
+/// Where a kind has no costs, its time from issue to interrupt.
 pub fn most_that_exits_cost_ns(kinds: &[RequestKind]) -> f64 {
     let requests: u64 = kinds.iter().map(|kind| kind.requests).sum();
     let costs = kinds.iter().map(|kind| {
         let begun = kind.begun_exits.map_or(0.0, |begun| begun.highest_ns);
-        let exits = kind.split.charged.map(|charged| charged.high_ns + begun);
+        let later = kind.split.states.iter().filter_map(|exit| {
+            let share = kind.share_of_requests(exit.met - exit.charged);
+            Some(exit.cost?.high_ns * share)
+        });
+        let charged = kind.split.charged;
+        let exits = charged.map(|charged| charged.high_ns + later.sum::<f64>() + begun);
         kind.requests as f64 * exits.unwrap_or(kind.parts.out_ns)
     });
     costs.sum::<f64>() / requests.max(1) as f64

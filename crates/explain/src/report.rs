@@ -523,7 +523,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let charged: f64 = split
         .states
         .iter()
-        .filter_map(|state| Some(state.cost?.mean_ns * state.met as f64))
+        .filter_map(|state| Some(state.cost?.mean_ns * state.charged as f64))
         .sum();
     let begun_exits = split.reference.map(|_| estimate_begun_exits(group, &split));
     let begun = begun_exits.map_or(0.0, |begun| begun.mean_ns);
@@ -626,7 +626,7 @@ impl RequestKind {
         let MetState::State(met) = request.met else {
             return 0;
         };
-        let Some(above_reference) = self.split.known_exit(met) else {
+        let Some(above_reference) = self.split.known_exit_for(request, met) else {
             return 0;
         };
         let reference = self.measured_reference_exit();
@@ -638,7 +638,7 @@ impl RequestKind {
     /// other states are next to nothing.
     pub fn has_unknown_exits(&self) -> bool {
         let states = self.split.states.iter();
-        let mut without_cost = states.filter(|state| state.cost.is_none());
+        let mut without_cost = states.filter(|state| state.charged < state.met);
         self.split.charged.is_some()
             && without_cost.any(|state| !self.polling.contains(&state.state))
     }

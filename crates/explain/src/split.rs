@@ -8,21 +8,19 @@
 //! two-stage least squares within strata by gap, depth, clock and other CPUs. Without second choices the estimate is the
 //! plain difference between means. Intervals come from a bootstrap over time blocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::comparison::{compare_states, is_possible};
 use crate::estimate::ExitEstimate;
 use crate::goes_with::GoesWith;
-use crate::least_squares::{CostEstimates, estimate_costs, estimate_mean_costs};
+use crate::least_squares::{estimate_costs, estimate_mean_costs};
 use crate::requests::{MetState, TracedRequest};
 use crate::strata::{
     FEWEST, Sample, Stratum, keep_comparable_samples, largest_connected_states, make_sample,
 };
-use crate::variation::{Variation, cost_beside_cpus, find_variations};
-
-/// Largest share of requests that meet a state without comparable first choices, and are left out.
-const MOST_FOREIGN: f64 = 0.05;
+use crate::variation::{Variation, cost_beside_cpus};
 
 /// Why a state has no cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,6 +48,9 @@ pub struct ExitCost {
     pub state: u8,
     /// Requests with an interrupt that ended this state first.
     pub met: u64,
+    /// Those of the requests that the cost is known for: all, or without a cost none. Requests that met the state later than by the
+    /// governor's first choice are not among them where the state costs something else then.
+    pub charged: u64,
     /// Mean cost above the reference's, where known.
     pub cost: Option<ExitEstimate>,
     /// Differences between quantiles of the time to the first sign of life at 50, 90 and 99 %, in ns, where the cost is known
@@ -71,6 +72,14 @@ pub struct ExitCost {
     pub while_others_ran: Option<ExitEstimate>,
     /// The cost while no other CPU of the cluster or package ran, as `while_others_ran`.
     pub while_others_slept: Option<ExitEstimate>,
+}
+
+impl ExitCost {
+    /// The cost, if the request met the state and is among those charged.
+    pub(crate) fn cost_for(&self, request: &TracedRequest) -> Option<ExitEstimate> {
+        let is_charged = self.charged == self.met || request.first == Some(self.state);
+        self.cost.filter(|_| is_charged)
+    }
 }
 
 /// Cost of an idle state together with what goes with the same gaps.
@@ -104,18 +113,19 @@ impl Split {
         self.states.retain(|exit| exit.state != only);
     }
 
-    /// Mean exit from a state above the reference's, in ns; 0 for the reference and for states without a cost.
-    pub(crate) fn mean_exit(&self, state: u8) -> u64 {
-        let mut states = self.states.iter();
-        let cost = states.find(|exit| exit.state == state).and_then(|s| s.cost);
-        cost.map_or(0.0, |cost| cost.mean_ns.max(0.0)).round() as u64
-    }
-
     /// Mean exit from a state above the reference's, in ns; 0 for the reference, `None` for states without a cost.
     pub(crate) fn known_exit(&self, state: u8) -> Option<u64> {
-        let mut states = self.states.iter();
-        match states.find(|exit| exit.state == state) {
-            Some(exit) => exit.cost.map(|_| self.mean_exit(state)),
+        self.exit_by(state, |exit| exit.cost)
+    }
+
+    /// Mean exit from a state that the request met, as [`Split::known_exit`]; `None` also for requests that are not charged.
+    pub(crate) fn known_exit_for(&self, request: &TracedRequest, state: u8) -> Option<u64> {
+        self.exit_by(state, |exit| exit.cost_for(request))
+    }
+
+    fn exit_by(&self, state: u8, cost: impl Fn(&ExitCost) -> Option<ExitEstimate>) -> Option<u64> {
+        match self.states.iter().find(|exit| exit.state == state) {
+            Some(exit) => cost(exit).map(|cost| cost.mean_ns.max(0.0).round() as u64),
             None => (self.reference == Some(state)).then_some(0),
         }
     }
@@ -124,9 +134,11 @@ impl Split {
 /// Splits times from issue to interrupt of requests from one kind, given in completion order.
 pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
     let mut met_counts: BTreeMap<u8, u64> = BTreeMap::new();
+    let mut chosen_first: BTreeMap<u8, u64> = BTreeMap::new();
     for request in requests {
         if let MetState::State(state) = request.met {
             *met_counts.entry(state).or_default() += 1;
+            *chosen_first.entry(state).or_default() += u64::from(request.first == Some(state));
         }
     }
     let samples: Vec<Sample> = requests.iter().filter_map(|r| make_sample(r)).collect();
@@ -164,11 +176,15 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             None if component.contains(&state) => Some(Unseparated::TooFew),
             None => Some(find_reason_without_cost(&samples, state)),
         };
-        if let Some(share) = place
-            .filter(|_| cost.is_some())
-            .and_then(|place| shares.get_mut(place))
-        {
-            *share = met as f64 / requests.len() as f64;
+        let charged = match cost {
+            None => 0,
+            Some(_) if comparison.by_first_choice.contains(&state) => {
+                chosen_first.get(&state).copied().unwrap_or(0)
+            }
+            Some(_) => met,
+        };
+        if let Some(share) = place.and_then(|place| shares.get_mut(place)) {
+            *share = charged as f64 / requests.len() as f64;
         }
         let goes_with_gap = matches!(
             reason,
@@ -191,6 +207,7 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             while_others_slept: cost_while_others(false),
             state,
             met,
+            charged,
             cost,
             handler_ns: place
                 .filter(|_| cost.is_some())
@@ -241,152 +258,9 @@ fn sum_with_gap(samples: &[Sample], state: u8) -> Option<SumWithGap> {
     })
 }
 
-/// Costs of some idle states, from requests that are alike but for the state.
-struct Comparison {
-    states: BTreeSet<u8>,
-    samples: Vec<Sample>,
-    /// Costs, one per state after the first.
-    estimates: Option<CostEstimates>,
-    /// States without a cost of their own, with what the cost depends on. They may be among `states`.
-    varying: BTreeMap<u8, Variation>,
-    /// Too many requests met a state without comparable first choices.
-    foreign: bool,
-}
-
-/// Compares the states, and then all but those without a cost of their own, which would spoil the costs of others: states whose cost
-/// varies, and states that too few requests tell from others. States that vary with other CPUs are left out before further ones.
-fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Comparison {
-    let mut comparison = compare_constant_states(samples, states);
-    let mut varying = BTreeMap::new();
-    loop {
-        let impossible = comparison.find_impossible_states(samples);
-        let mut found = if impossible.is_empty() {
-            comparison.find_varying_states()
-        } else {
-            BTreeMap::new()
-        };
-        if found.values().any(|v| *v == Variation::WithOtherCpus) {
-            found.retain(|_, variation| *variation == Variation::WithOtherCpus);
-        }
-        let mut constant = comparison.states.clone();
-        constant.retain(|state| !impossible.contains(state) && !found.contains_key(state));
-        let is_last = constant.len() == comparison.states.len() || constant.len() < 2;
-        varying.extend(found);
-        let rest = (!is_last).then(|| compare_constant_states(samples, constant));
-        match rest.filter(|rest| rest.estimates.is_some() || !impossible.is_empty()) {
-            Some(rest) => comparison = rest,
-            None => {
-                return Comparison {
-                    varying,
-                    ..comparison
-                };
-            }
-        }
-    }
-}
-
-/// Compares the states as if each had one cost; drops the rarest state while too many resamples have no solution.
-fn compare_constant_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
-    loop {
-        let mut compared = samples.to_vec();
-        compared.retain(|sample| states.contains(&sample.first));
-        let all = compared.len();
-        compared.retain(|sample| states.contains(&sample.met));
-        let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
-        let others: Vec<u8> = states.iter().skip(1).copied().collect();
-        let mut estimates = estimate_costs(&compared, &others).filter(|_| !foreign);
-        if let Some(estimates) = &mut estimates {
-            widen_by_left_out_requests(&mut estimates.by_state, samples, &states);
-        }
-        if estimates.is_some() || foreign || states.len() <= 2 {
-            return Comparison {
-                samples: compared,
-                states,
-                estimates,
-                varying: BTreeMap::new(),
-                foreign,
-            };
-        }
-        let rarest = states.iter().copied().min_by_key(|state| {
-            let chosen = compared.iter().filter(|sample| sample.first == *state);
-            chosen.count()
-        });
-        if let Some(rarest) = rarest {
-            states.remove(&rarest);
-        }
-    }
-}
-
-/// Widens the costs of all states but the first by what requests left out might have changed: all that met another state than
-/// `states`. These may be the longest requests of their first choice, which gave the governor time to choose again.
-fn widen_by_left_out_requests(
-    costs: &mut [ExitEstimate],
-    samples: &[Sample],
-    states: &BTreeSet<u8>,
-) {
-    let mut raised = states.iter().map(|state| {
-        let first = samples.iter().filter(|sample| sample.first == *state);
-        let (kept, left_out): (Vec<&Sample>, Vec<&Sample>) =
-            first.partition(|sample| states.contains(&sample.met));
-        let times: Vec<f64> = kept.iter().map(|sample| sample.time).collect();
-        mean_raised_by_longest(times, left_out.len())
-    });
-    let of_reference = raised.next().unwrap_or(0.0);
-    for (cost, of_state) in costs.iter_mut().zip(raised) {
-        cost.low_ns -= of_reference;
-        cost.high_ns += of_state;
-    }
-}
-
-/// How much greater a mean were with so many values more, each like the longest of those here.
-fn mean_raised_by_longest(mut times: Vec<f64>, more: usize) -> f64 {
-    let longest = more.min(times.len());
-    if longest == 0 {
-        return 0.0;
-    }
-    times.sort_by(|a, b| b.total_cmp(a));
-    let mean = times.iter().sum::<f64>() / times.len() as f64;
-    let mean_of_longest = times.iter().take(longest).sum::<f64>() / longest as f64;
-    let share = more as f64 / (times.len() + more) as f64;
-    share * (mean_of_longest - mean)
-}
-
-impl Comparison {
-    /// States whose cost would be longer than the requests that met the state.
-    fn find_impossible_states(&self, samples: &[Sample]) -> BTreeSet<u8> {
-        let others = self.states.iter().skip(1);
-        let costs = self.estimates.iter().flat_map(|all| &all.by_state);
-        let impossible =
-            (others.zip(costs)).filter(|(state, cost)| !is_possible(cost, samples, **state));
-        impossible.map(|(state, _)| *state).collect()
-    }
-
-    /// States whose cost depends on something.
-    fn find_varying_states(&self) -> BTreeMap<u8, Variation> {
-        let Some(reference) = self.states.first().filter(|_| self.estimates.is_some()) else {
-            return BTreeMap::new();
-        };
-        let others: Vec<u8> = self.states.iter().skip(1).copied().collect();
-        let found = find_variations(&self.samples, *reference, &others);
-        let pairs = others.into_iter().zip(found);
-        pairs
-            .filter_map(|(state, variation)| Some((state, variation?)))
-            .collect()
-    }
-}
-
 /// The estimate is below zero by three standard errors.
 fn is_surely_below_zero(estimate: &ExitEstimate) -> bool {
     estimate.mean_ns + 3.0 / 1.96 * estimate.half_width() < 0.0
-}
-
-/// An exit takes no longer than the requests that met its state. Otherwise hardly any request tells the state from others.
-fn is_possible(estimate: &ExitEstimate, samples: &[Sample], state: u8) -> bool {
-    let met = samples.iter().filter(|sample| sample.met == state);
-    let (sum, count) = met.fold((0.0, 0.0), |(sum, count), sample| {
-        (sum + sample.time, count + 1.0)
-    });
-    estimate.mean_ns * count <= sum
 }
 
 /// Largest share of requests with another state than the first choice, for a comparison by quantiles.
@@ -452,65 +326,5 @@ fn find_reason_without_cost(samples: &[Sample], state: u8) -> Unseparated {
         Some(most) if *most >= FEWEST => Unseparated::GoesWithGap,
         None if met >= FEWEST => Unseparated::ChosenAnew,
         _ => Unseparated::TooFew,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exit_takes_no_longer_than_the_requests_that_met_it() {
-        let sample = |met: u8, time: f64| Sample {
-            first: met,
-            met,
-            time,
-            ..Sample::default()
-        };
-        // Requests without the state are short, and do not count.
-        let samples = [sample(1, 80.0), sample(4, 400.0), sample(4, 360.0)];
-        for (mean_ns, possible) in [(290.0, true), (380.0, true), (1_545.0, false)] {
-            let estimate = ExitEstimate {
-                mean_ns,
-                low_ns: 280.0,
-                high_ns: 2_800.0,
-            };
-            assert_eq!(is_possible(&estimate, &samples, 4), possible, "{mean_ns}");
-        }
-    }
-
-    /// Some requests that begin with state 2 meet state 8. Of state 8, eight slow requests compare with state 4 only, so that its
-    /// cost comes out far too long, and would make state 4 cost three times as much.
-    #[test]
-    fn a_state_that_few_requests_tell_from_others_spoils_no_other_cost() {
-        let in_stratum = |gap: u64, first: u8, met: u8, time: f64| Sample {
-            stratum: Stratum::with_gap(gap),
-            gap,
-            first,
-            met,
-            time,
-            ..Sample::default()
-        };
-        let mut samples = Vec::new();
-        for number in 0..4000_u32 {
-            let jitter = f64::from(number % 17);
-            samples.push(match number % 25 {
-                0 => in_stratum(1 << 10, 2, 8, 528.0 + jitter),
-                even if even % 2 == 0 => in_stratum(1 << 10, 2, 2, 95.0 + jitter),
-                _ => in_stratum(1 << 10, 4, 4, 132.0 + jitter),
-            });
-            if number % 100 == 0 {
-                samples.push(in_stratum(1 << 20, 4, 4, 132.0 + jitter));
-            }
-            if number % 500 == 0 {
-                samples.push(in_stratum(1 << 20, 8, 8, 1500.0 + jitter));
-            }
-        }
-        let comparison = compare_states(&samples, [2, 4, 8].into());
-        assert_eq!(comparison.states, [2, 4].into());
-        let cost = comparison.estimates.unwrap().by_state[0];
-        assert!((cost.mean_ns - 37.0).abs() < 1.0, "{cost:?}");
-        // A left-out request may have been as long as the longest.
-        assert!(cost.low_ns < 36.5 && cost.low_ns > 33.0, "{cost:?}");
     }
 }

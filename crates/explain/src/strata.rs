@@ -102,6 +102,14 @@ impl CpusAround {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_package_awake(awake: bool) -> Self {
+        Self {
+            package_awake: Some(awake),
+            ..Self::default()
+        }
+    }
+
     /// Whether another CPU of the cluster ran, or where no cluster is known, of the package; `None` if neither is known.
     pub(crate) fn any_ran(self) -> Option<bool> {
         match self.cluster {

@@ -358,7 +358,7 @@ fn clock_sentence(clock: &ClockRange) -> String {
 }
 
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let (cost, share) = (state.cost?, kind.share_of_requests(state.met));
+    let (cost, share) = (state.cost?, kind.share_of_requests(state.charged));
     Some(format!(
         "{} {}{} ({:.0} % of requests met it, {} us each)",
         kind.state_name(state.state),
