@@ -446,6 +446,10 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
     }
 
+    fn short_timer_served(&mut self, now: Nanoseconds, cpu: usize) {
+        self.hold_event(now, cpu, EventKind::Timer(TimerKind::HighResolution));
+    }
+
     fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let inputs = IdleInputs {
             sleep_length: Some(query.sleep_length),
@@ -551,8 +555,10 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
                     write,
                 };
                 // A call that writes back waits for its requests. The flusher thread, to which they belong, waits for none.
-                let is_flushers = origin == RequestOrigin::PageCache && submitter == task;
-                let background = block.write && is_flushers;
+                // The kernel marks each read into the page cache as readahead (`REQ_RAHEAD`, `iomap_readahead()`).
+                let is_flushers = block.write && submitter == task;
+                let background =
+                    origin == RequestOrigin::PageCache && (is_flushers || !block.write);
                 let durability = Durability {
                     flushes_first: is_flush,
                     is_forced: origin == RequestOrigin::ForcedWrite,

@@ -164,6 +164,12 @@ pub trait Observer {
         let _ = (now, cpu, activity);
     }
 
+    /// A CPU served a timer other than the tick, whose interrupt took no time: no change of activity tells of it.
+    #[inline(always)]
+    fn short_timer_served(&mut self, now: Nanoseconds, cpu: usize) {
+        let _ = (now, cpu);
+    }
+
     /// Called when a CPU about to go idle has asked its governor, under a PSD lease or not.
     fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let _ = (cpu, query, decision);

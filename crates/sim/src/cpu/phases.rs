@@ -235,6 +235,9 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         if work + c.phase.cold == 0 {
             c.phase.begin_interrupt_service(self.context.now(), 0, 0);
+            if matches!(interrupt, Interrupt::Timer(_)) {
+                self.tell_observer_of_short_timer(cpu);
+            }
             return false;
         }
         c.phase.serving = interrupt;

@@ -20,6 +20,14 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Tells the observer, if any, of a timer whose interrupt takes no time.
+    pub(crate) fn tell_observer_of_short_timer(&mut self, cpu: CpuId) {
+        let now = Nanoseconds(self.context.now());
+        if let Some(observer) = self.context.observer() {
+            observer.short_timer_served(now, cpu);
+        }
+    }
+
     /// Tells the observer, if any, how many tasks run or want to run on a CPU.
     pub(crate) fn tell_observer_of_runnable_tasks(&mut self, cpu: CpuId) {
         let now = Nanoseconds(self.context.now());

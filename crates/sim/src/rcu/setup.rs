@@ -2,28 +2,40 @@
 
 use wakepath_hardware::Machine;
 
-use crate::core::basics::{Cycles, TaskId};
+use crate::core::basics::{CpuId, Cycles, TaskId};
 
 /// RCU on a machine whose CPUs wait for grace periods.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RcuSetup {
     soft_interrupt: Cycles,
     pub(super) thread: TaskId,
+    first_cpu: Option<CpuId>,
 }
 
 impl RcuSetup {
-    /// Compiles RCU's figures; `thread` is the grace-period task. `None`: no CPU waits for grace periods.
-    pub(crate) fn new(machine: &Machine, thread: Option<TaskId>) -> Option<Self> {
+    /// Compiles RCU's figures; `thread` is the grace-period task, which begins on `first_cpu`. `None`: no CPU waits for grace
+    /// periods.
+    pub(crate) fn new(
+        machine: &Machine,
+        thread: Option<TaskId>,
+        first_cpu: Option<CpuId>,
+    ) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
             soft_interrupt: rcu.softirq_kcycles.kilocycles_to_cycles(),
             thread,
+            first_cpu,
         })
     }
 
     /// Work in cycles of RCU's soft interrupt.
     pub(crate) fn soft_interrupt_work(&self) -> Cycles {
         self.soft_interrupt
+    }
+
+    /// The CPU that the grace-period task begins on, where the workload says so.
+    pub(crate) fn first_cpu(&self) -> Option<CpuId> {
+        self.first_cpu
     }
 
     /// The grace-period task, with the same number as its background source.

@@ -9,7 +9,7 @@ use wakepath_workloads::Workload;
 
 use crate::block::completion::CompletionSetup;
 use crate::block::cost::IoCost;
-use crate::core::basics::{Cycles, Interrupt, Timer};
+use crate::core::basics::{CpuId, Cycles, Interrupt, Timer};
 use crate::core::topology::Topology;
 use crate::cpu::setup::{CpuSetup, membership_by_cpu};
 use crate::drive::volume::VolumeSetup;
@@ -127,10 +127,15 @@ impl Setup {
                 Programs::new(file, khz, machine.cpus(), longest)?
             }
         };
-        let has_background = matches!(workload, Workload::Tasks(file) if file.has_background);
+        let recorded = match workload {
+            Workload::Tasks(file) => Some(file),
+            Workload::Fio(_) | Workload::RtApp(_) | Workload::Server(_) => None,
+        };
+        let has_background = recorded.is_some_and(|file| file.has_background);
+        let grace_period_cpu = recorded.and_then(|file| file.grace_period_cpu_on(machine.cpus()));
         let background =
             compile_background_sources(machine, workload_kind(workload), has_background);
-        let rcu = RcuSetup::new(machine, background.len().checked_sub(1));
+        let rcu = RcuSetup::new(machine, background.len().checked_sub(1), grace_period_cpu);
         let fastest = u64::from(frequency.fastest_cpu_khz());
         let emulator = machine.emulator.as_ref();
         Ok(Self {
@@ -177,6 +182,11 @@ impl Setup {
     /// Creates the state of `count` drives, idle for long.
     pub(crate) fn create_idle_drives(&self, count: usize) -> Vec<Drive> {
         (0..count).map(|_| Drive::new(&self.drive)).collect()
+    }
+
+    /// The CPU that RCU's grace-period task begins on, where the workload says so.
+    pub(crate) fn grace_period_cpu(&self) -> Option<CpuId> {
+        self.rcu.and_then(|rcu| rcu.first_cpu())
     }
 
     /// Number of RCU's grace-period task, and of its background source; `None` if nobody waits for grace periods.

@@ -18,15 +18,16 @@ impl<O: Observer> Engine<'_, O> {
                 let roams = self.setup.background[index].timer.roams;
                 let before = self.setup.background[..index].iter();
                 let earlier = before.filter(|source| source.timer.roams).count();
-                let at = if roams {
-                    self.cpus.len() - 1 - earlier % self.cpus.len()
-                } else {
-                    cpu
+                let is_grace_period_thread = self.setup.grace_period_task() == Some(index);
+                let at = match self.setup.grace_period_cpu() {
+                    Some(recorded) if is_grace_period_thread => recorded,
+                    _ if roams => self.cpus.len() - 1 - earlier % self.cpus.len(),
+                    _ => cpu,
                 };
                 let task = self.tasks.len();
                 self.tasks.push(Task::new_kernel_worker(at, !roams));
                 if let Some(observer) = self.context.observer() {
-                    let name = if self.setup.grace_period_task() == Some(index) {
+                    let name = if is_grace_period_thread {
                         "rcu_preempt".to_owned()
                     } else if roams {
                         format!("kworker/u{index}")
@@ -36,8 +37,7 @@ impl<O: Observer> Engine<'_, O> {
                     observer.kernel_thread_named(task, &name);
                 }
                 // The grace-period thread sleeps until somebody asks for a grace period.
-                let asked = self.setup.grace_period_task() != Some(index);
-                if asked && (!roams || cpu == 0) {
+                if !is_grace_period_thread && (!roams || cpu == 0) {
                     self.start_background_timer(at, index);
                 }
             }

@@ -6,7 +6,7 @@ use super::exits::ExitLatencies;
 use super::idle_spans::{IdleSpan, IdleSpans};
 use super::interruption::Interruption;
 use super::kept_ticks::KeptTicks;
-use super::loops::{FollowedTask, make_loops};
+use super::loops::{FollowedTask, is_grace_period_thread, make_loops};
 use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedRun, ObservedTasks};
 use super::requests_in_flight::RequestsInFlight;
 use super::submissions::Submissions;
@@ -263,7 +263,11 @@ impl<'a> TaskFollower<'a> {
         }
         let used_ns = self.end.saturating_sub(self.idle.window.0);
         let mut all = Vec::with_capacity(self.tasks.len());
+        let mut grace_period_cpu = None;
         for (number, state) in self.tasks {
+            if is_grace_period_thread(names.get(&number)) {
+                grace_period_cpu = Some(state.items.first_cpu);
+            }
             let asleep_ns = state.time_asleep_at_end(self.end);
             let mut items = state.items;
             if let Some(asleep_ns) = asleep_ns {
@@ -287,6 +291,7 @@ impl<'a> TaskFollower<'a> {
             has_losses: self.idle.has_losses,
             devices: self.devices.len(),
             cpus: self.machine_cpus,
+            grace_period_cpu,
             submission: self.submissions.into_median(),
             ..self.observed
         }

@@ -25,6 +25,8 @@ pub struct ObservedTasks {
     pub devices: usize,
     /// Number of CPUs in the recorded machine; 0 if unknown.
     pub cpus: u32,
+    /// The CPU that RCU's grace-period thread ran on first; `None`: it did not run.
+    pub grace_period_cpu: Option<u32>,
     /// What a submission took on the recorded machine; `None`: too few were seen, or no clock.
     pub submission: Option<ObservedSubmission>,
 }

@@ -58,6 +58,7 @@ struct RawFile {
     #[serde(default)]
     has_background: bool,
     machine_cpus: Option<Spanned<usize>>,
+    grace_period_cpu: Option<Spanned<usize>>,
     submission: Option<Spanned<RawSubmission>>,
     #[serde(default)]
     task: Vec<RawTask>,
@@ -187,9 +188,25 @@ fn check_tasks_file(raw: &RawFile, place: FilePlace<'_>) -> Result<TasksFile, Ta
         at_most: None,
         has_background: raw.has_background,
         machine_cpus: raw.machine_cpus.as_ref().map(|cpus| *cpus.get_ref()),
+        grace_period_cpu: check_cpu(raw.grace_period_cpu.as_ref(), "grace_period_cpu", place)?,
         submission,
         tasks,
     })
+}
+
+/// A CPU's number, given under this key.
+fn check_cpu(
+    cpu: Option<&Spanned<usize>>,
+    key: &str,
+    place: FilePlace<'_>,
+) -> Result<Option<usize>, TasksError> {
+    match cpu {
+        Some(cpu) if *cpu.get_ref() > MAX_CPU => {
+            let message = format!("`{key}` is {}, and may be 0 to {MAX_CPU}", cpu.get_ref());
+            Err(place.error_at_value(cpu, message))
+        }
+        _ => Ok(cpu.map(|cpu| *cpu.get_ref())),
+    }
 }
 
 fn check_submission(
@@ -246,15 +263,7 @@ fn check_task(
         );
         return Err(place.error_at_value(depth, message));
     }
-    if let Some(cpu) = &raw.first_cpu
-        && *cpu.get_ref() > MAX_CPU
-    {
-        let message = format!(
-            "`first_cpu` is {}, and may be 0 to {MAX_CPU}",
-            cpu.get_ref()
-        );
-        return Err(place.error_at_value(cpu, message));
-    }
+    let first_cpu = check_cpu(raw.first_cpu.as_ref(), "first_cpu", place)?;
     if let Some(cpus) = &raw.cpus
         && (cpus.get_ref().is_empty() || cpus.get_ref().iter().any(|cpu| *cpu > MAX_CPU))
     {
@@ -264,7 +273,7 @@ fn check_task(
     Ok(StepTask {
         name: raw.name.get_ref().clone(),
         delay: Nanoseconds((delay_us * 1e3).round() as u64),
-        first_cpu: raw.first_cpu.as_ref().map(|cpu| *cpu.get_ref()),
+        first_cpu,
         cpus: raw.cpus.as_ref().map(|cpus| cpus.get_ref().clone()),
         is_bound: raw.bound,
         depth: raw.depth.as_ref().map_or(1, |depth| *depth.get_ref()),

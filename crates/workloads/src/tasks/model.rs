@@ -39,6 +39,8 @@ pub struct TasksFile {
     /// Number of CPUs in the machine that the tasks were recorded on. On a machine with another number, only bound tasks keep their
     /// CPUs, and runs have no CPU but their clock. `None`: tasks keep their CPUs wherever there are such.
     pub machine_cpus: Option<usize>,
+    /// The CPU that RCU's grace-period thread begins on, on a machine with as many CPUs. `None`: where the machine begins it.
+    pub grace_period_cpu: Option<usize>,
     /// What submitting a request took where the times of `run` are from. The kernel's work inside them is taken to be larger than
     /// that of a simulated machine by as much as this is. `None`, or less: as large.
     pub submission: Option<SubmissionWork>,
@@ -51,6 +53,17 @@ impl TasksFile {
     pub fn simulated_time(&self) -> Nanoseconds {
         self.at_most
             .map_or(self.duration, |limit| limit.min(self.duration))
+    }
+
+    /// Whether a machine with so many CPUs has as many as the recorded machine.
+    pub fn was_recorded_with(&self, cpus: usize) -> bool {
+        self.machine_cpus.is_none_or(|recorded| recorded == cpus)
+    }
+
+    /// The CPU that RCU's grace-period thread begins on, on a machine with so many CPUs; `None`: where the machine begins it.
+    pub fn grace_period_cpu_on(&self, cpus: usize) -> Option<usize> {
+        self.grace_period_cpu
+            .filter(|cpu| *cpu < cpus && self.was_recorded_with(cpus))
     }
 
     /// Whether any task has requests to the drive that count in latencies.

@@ -16,6 +16,9 @@ pub(super) fn write_tasks_file(file: &TasksFile, f: &mut Formatter<'_>) -> fmt::
     if let Some(cpus) = file.machine_cpus {
         writeln!(f, "machine_cpus = {cpus}")?;
     }
+    if let Some(cpu) = file.grace_period_cpu {
+        writeln!(f, "grace_period_cpu = {cpu}")?;
+    }
     if let Some(SubmissionWork { bytes, cycles }) = file.submission {
         writeln!(f, "submission = {{ bytes = {bytes}, cycles = {cycles} }}")?;
     }

@@ -309,6 +309,7 @@ proptest! {
             at_most: None,
             has_background: flags[1],
             machine_cpus: flags[0].then_some(6),
+            grace_period_cpu: flags[1].then_some(5),
             submission: flags[2].then_some(SubmissionWork {
                 bytes: 4096,
                 cycles: 17_800,

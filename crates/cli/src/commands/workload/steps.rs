@@ -52,6 +52,7 @@ pub(super) fn make_tasks_file(observed: &ObservedTasks) -> (TasksFile, u64) {
         at_most: None,
         has_background: true,
         machine_cpus: Some(observed.cpus as usize).filter(|cpus| (1..=65_536).contains(cpus)),
+        grace_period_cpu: observed.grace_period_cpu.map(|cpu| cpu as usize),
         submission: (observed.submission)
             .filter(|submission| u64::from(submission.bytes) <= MAX_IO_BYTES)
             .map(|submission| SubmissionWork {

@@ -22,7 +22,7 @@ pub(crate) fn compile_step_tasks(
     (cpus, has_volatile_cache): (usize, bool),
 ) -> Programs {
     let mut cpu_sets: Vec<Vec<bool>> = Vec::new();
-    let is_known_machine = file.machine_cpus.is_none_or(|recorded| recorded == cpus);
+    let is_known_machine = file.was_recorded_with(cpus);
     let kernel_work = RecordedKernelWork::new(file, io);
     let mut programs = Vec::with_capacity(file.tasks.len());
     for (number, task) in file.tasks.iter().enumerate() {
