@@ -123,42 +123,4 @@ impl Background {
             timer: None,
         }]
     }
-
-    /// What fio 3.33 does beside its jobs: its main process, and its helper thread.
-    pub(super) fn work_of_fio() -> Vec<Self> {
-        vec![Self::main_process_of_fio(), Self::helper_thread_of_fio()]
-    }
-
-    /// Fio's main process, which looks for jobs that have ended.
-    fn main_process_of_fio() -> Self {
-        Self {
-            name: "fio's main process".to_owned(),
-            every_ms: Figure::with_own_source(
-                10.055,
-                "fio 3.33 backend.c: do_usleep(10000) until all have ended, and 50 us of timer slack",
-            ),
-            periodic: true,
-            kcycles: Figure::assumed(11.0, "as traced in a guest of Linux 6.12"),
-            callbacks: true,
-            workload: Some(WorkloadKind::Fio),
-            runs: Runs::Task,
-            instances: Instances::PerMachine,
-            timer: Some(BackgroundTimer::Sleep),
-        }
-    }
-
-    /// Fio's helper thread, which reads the statistics of disks.
-    fn helper_thread_of_fio() -> Self {
-        Self {
-            name: "fio's helper thread".to_owned(),
-            every_ms: Figure::with_own_source(
-                250.0,
-                "fio 3.33 helper_thread.c: a timerfd every DISK_UTIL_MSEC",
-            ),
-            kcycles: Figure::assumed(46.0, "as traced in a guest of Linux 6.12"),
-            callbacks: false,
-            timer: Some(BackgroundTimer::Precise),
-            ..Self::main_process_of_fio()
-        }
-    }
 }

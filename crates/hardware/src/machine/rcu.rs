@@ -20,15 +20,3 @@ pub struct Rcu {
     /// Source of the table's plain figures.
     pub source: String,
 }
-
-impl Rcu {
-    /// RCU's work where none was traced.
-    pub(super) fn assumed_work() -> Self {
-        let traced = "as traced in a guest of Linux 6.12";
-        Self {
-            thread_kcycles: Figure::assumed(5.0, traced),
-            softirq_kcycles: Figure::assumed(1.1, traced),
-            source: "kernel/rcu/tree.c".to_owned(),
-        }
-    }
-}

@@ -116,7 +116,7 @@ fn an_assumed_figure_that_would_break_a_condition_is_named() {
     let best = plain.best.unwrap();
     let mut metrics = best.loads[0].metrics.iter();
     let (_, latency) = metrics.find(|(name, _)| name == "mean_us").unwrap();
-    let limit = format!("mean_us < {}", latency * 1.01);
+    let limit = format!("mean_us < {}", latency * 1.02);
     request.conditions = vec![limit.parse::<LoadCondition>().unwrap()];
     let answer = search(&request, false).unwrap();
     assert_eq!(answer.best.as_ref().unwrap().set, best.set);

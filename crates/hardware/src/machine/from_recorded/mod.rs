@@ -19,7 +19,7 @@ use self::powers::{
 pub use self::record::Captured;
 use self::record::{RecordAndLender, SystemKind, missing_record_error, require_recorded_idle};
 use super::builtin::load_builtin_machine;
-use super::{Background, Cluster, Figure, Machine, MachineError, Origin, Rcu, Runs};
+use super::{Cluster, Figure, Machine, MachineError};
 use crate::nearest::Lender;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
@@ -72,12 +72,6 @@ impl Machine {
         // A captured machine is one cluster whatever the number of sockets.
         use_package_power_of_family(&mut machine, &record, captured.sockets.max(1));
         machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
-        machine.rcu = Some(Rcu::assumed_work());
-        machine.scheduler.timer_slack_us = Figure {
-            value: 50.0,
-            origin: Origin::Source("Linux init/init_task.c: what threads begin with".to_owned()),
-        };
-        machine.background = usual_work_and_timers_of_programs(&template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
         }
@@ -185,15 +179,6 @@ fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Ma
         package.exit_us = exit;
     }
     machine
-}
-
-/// The kernel's and fio's usual work, and timers of programs as on the lender. RCU's own rules replace the lender's deferred
-/// kernel work, a single estimate.
-fn usual_work_and_timers_of_programs(lender: &Machine) -> Vec<Background> {
-    let lent = lender.background.iter();
-    let timers = lent.filter(|source| source.runs == Runs::Interrupt);
-    let usual = [Background::stock_kernel_work(), Background::work_of_fio()];
-    usual.into_iter().flatten().chain(timers.cloned()).collect()
 }
 
 /// Removes the lender's C1 demotion if it names states that the machine does not have.
