@@ -6,6 +6,8 @@ use super::observed::{ObservedIo, ObservedRun};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Run(ObservedRun),
+    /// The task spun for so many ns, whatever the clock.
+    Spin(u64),
     Io(ObservedIo),
     Flush,
     /// The task woke the task with this number.

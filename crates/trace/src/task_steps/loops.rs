@@ -7,6 +7,7 @@ use super::arrival_sources::{ArrivalSleeps, median};
 use super::item::{Item, Wait};
 use super::observed::{ArrivalSource, MAX_OBSERVED_STEPS, ObservedRun, ObservedStep, ObservedTask};
 use super::shared_syncs::{PoolTask, share_syncs};
+use super::spins::split_spins;
 
 /// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
 /// itself (RCU, schedutil, interrupts, migration).
@@ -219,6 +220,7 @@ impl TaskItems {
                     }
                 }
                 Item::Run(run) => run_ns = run_ns.saturating_add(run.time_ns),
+                Item::Spin(ns) => run_ns = run_ns.saturating_add(*ns),
                 Item::Wait(Wait::Io(most)) | Item::Pass(most) => latest = latest.min(*most),
                 Item::Wait(_) => run_ns = run_ns.saturating_add(BETWEEN_REQUESTS_NS + 1),
                 Item::Flush | Item::Wake(_) | Item::JoinSync { .. } | Item::EndSync => {}
@@ -300,12 +302,13 @@ impl TaskItems {
     ///
     /// A periodic timer runs from the time when the task began, `begun`, on, and not from the end of what the task did first.
     fn into_steps(
-        self,
+        mut self,
         indices: &BTreeMap<u32, usize>,
         begun: u64,
         from: ArrivalSource,
     ) -> Vec<ObservedStep> {
         let is_periodic = self.has_periodic_timer();
+        split_spins(&mut self.items);
         let mut last_expiry = Some(begun).filter(|_| is_periodic);
         let mut last_arrival = begun;
         let mut steps = Vec::with_capacity(self.items.len() + 1);
@@ -317,6 +320,7 @@ impl TaskItems {
             begins_burst = self.leaves_callbacks && matches!(item, Item::Wait(_));
             let step = match *item {
                 Item::Run(run) => ObservedStep::Run(run),
+                Item::Spin(ns) => ObservedStep::Spin(ns),
                 Item::Io(io) => ObservedStep::Io(io),
                 Item::Flush => ObservedStep::Flush,
                 Item::JoinSync { log, bytes } => ObservedStep::JoinSync { log, bytes },

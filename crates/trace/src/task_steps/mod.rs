@@ -24,6 +24,7 @@ mod loops;
 mod observed;
 mod requests_in_flight;
 mod shared_syncs;
+mod spins;
 mod submissions;
 mod task_requests;
 mod task_state;

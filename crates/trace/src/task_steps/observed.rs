@@ -78,6 +78,8 @@ pub struct ObservedTask {
 pub enum ObservedStep {
     /// The task ran.
     Run(ObservedRun),
+    /// The task spun for so many ns, whatever its CPU's clock.
+    Spin(u64),
     /// The task submitted a request.
     Io(ObservedIo),
     /// The task submitted a flush of the drive's cache.

@@ -153,6 +153,8 @@ pub enum WorkStep {
         /// Number of completion interrupts of the drive that the time contains.
         interrupts: u32,
     },
+    /// Run for this time, whatever the clock.
+    Spin(Nanoseconds),
     /// A request to the drive, submitted without waiting for its end.
     Io {
         /// Whether the request writes.

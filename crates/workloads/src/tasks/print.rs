@@ -125,6 +125,7 @@ fn write_step(
             None => Ok(()),
         },
         WorkStep::AwaitWakeUp => writeln!(f, "await"),
+        WorkStep::Spin(time) => writeln!(f, "spin {}", print_time(*time)),
         WorkStep::LeaveCallback => writeln!(f, "callback"),
     }
 }

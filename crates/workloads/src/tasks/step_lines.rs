@@ -14,9 +14,9 @@ use super::model::{
 use crate::text::escape_and_shorten;
 
 /// The steps' words.
-const WORDS: [&str; 14] = [
-    "run", "on", "read", "write", "flush", "wait", "sync", "synced", "sleep", "timer", "arrival",
-    "wake", "await", "callback",
+const WORDS: [&str; 15] = [
+    "run", "spin", "on", "read", "write", "flush", "wait", "sync", "synced", "sleep", "timer",
+    "arrival", "wake", "await", "callback",
 ];
 
 /// Size of a sector in bytes.
@@ -115,6 +115,7 @@ impl<'a> StepLines<'a> {
                 let count = parse_number_up_to(count, "a count of interrupts", 1_000_000)?;
                 place.run_step(parse_step_time(time)?, count as u32)
             }
+            ("spin", [time]) => WorkStep::Spin(parse_step_time(time)?),
             ("read" | "write", [bytes, offset]) => parse_request(word, bytes, offset, false)?,
             ("write", [bytes, offset, "forced"]) => parse_request(word, bytes, offset, true)?,
             ("flush", []) => WorkStep::Flush,
@@ -263,6 +264,7 @@ fn parse_number_up_to(text: &str, what: &str, most: u64) -> Result<u64, String> 
 fn describe_wrong_step(word: &str, arguments: usize) -> String {
     let example = match word {
         "run" => "run 20us",
+        "spin" => "spin 50us",
         "read" | "write" => "read 4096 0",
         "wait" => "wait 0",
         "sync" => "sync 0 4096",

@@ -264,6 +264,7 @@ fn any_step(tasks: u32) -> impl Strategy<Value = WorkStep> {
         Just(WorkStep::Flush),
         (0_u32..MAX_DEPTH).prop_map(WorkStep::AwaitIo),
         (0_u32..MAX_DEPTH).prop_map(WorkStep::PassIo),
+        time.clone().prop_map(WorkStep::Spin),
         time.clone().prop_map(WorkStep::Sleep),
         time.clone().prop_map(WorkStep::SleepAfterLastTimer),
         (time, 0_u32..64, 0_u32..4).prop_map(|(time, cpu, source)| {

@@ -143,6 +143,7 @@ fn convert_step(step: &ObservedStep) -> Option<WorkStep> {
         },
         ObservedStep::Wake(task) => WorkStep::Wake(task as u32),
         ObservedStep::AwaitWakeUp => WorkStep::AwaitWakeUp,
+        ObservedStep::Spin(ns) => WorkStep::Spin(cap_time(ns)),
         ObservedStep::LeaveCallback => WorkStep::LeaveCallback,
     })
 }

@@ -277,6 +277,7 @@ impl StepCompiler<'_> {
             }
             WorkStep::Wake(task) => Op::Post(*task as usize),
             WorkStep::AwaitWakeUp => Op::Pend(self.semaphore),
+            WorkStep::Spin(time) => Op::Runtime(time.0),
             WorkStep::LeaveCallback => Op::LeaveCallback,
         };
         self.ops.push(op);
