@@ -243,7 +243,7 @@ impl CpuSetup {
 
     /// Whether a CPU is `nohz_full`: no tick while it runs one task.
     #[inline(always)]
-    pub(super) fn is_nohz_full(&self, cpu: CpuId) -> bool {
+    pub(crate) fn is_nohz_full(&self, cpu: CpuId) -> bool {
         self.nohz_full.get(cpu).is_some_and(|yes| *yes)
     }
 

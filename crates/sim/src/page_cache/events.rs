@@ -110,9 +110,8 @@ impl<O: Observer> Engine<'_, O> {
             return None;
         }
         let writes = direction == Direction::Write;
-        let now = self.context.now();
         let submits_alone =
-            t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
+            t.take_next_request_as_cached(jobs, self.context.random_streams(), writes);
         let setup = self.setup.page_cache?;
         let mut work = if is_mapped {
             setup.mapped_io_work()

@@ -10,21 +10,24 @@ pub(crate) struct RcuSetup {
     soft_interrupt: Cycles,
     pub(super) thread: TaskId,
     first_cpu: Option<CpuId>,
+    cpu_set: Option<usize>,
 }
 
 impl RcuSetup {
-    /// Compiles RCU's figures; `thread` is the grace-period task, which begins on `first_cpu`. `None`: no CPU waits for grace
-    /// periods.
+    /// Compiles RCU's figures; `thread` is the grace-period task, which begins on `first_cpu` and keeps to the CPUs of set
+    /// `cpu_set`. `None`: no CPU waits for grace periods.
     pub(crate) fn new(
         machine: &Machine,
         thread: Option<TaskId>,
         first_cpu: Option<CpuId>,
+        cpu_set: Option<usize>,
     ) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
             soft_interrupt: rcu.softirq_kcycles.kilocycles_to_cycles(),
             thread,
             first_cpu,
+            cpu_set,
         })
     }
 
@@ -36,6 +39,11 @@ impl RcuSetup {
     /// The CPU that the grace-period task begins on, where the workload says so.
     pub(crate) fn first_cpu(&self) -> Option<CpuId> {
         self.first_cpu
+    }
+
+    /// Number of the set of CPUs that the grace-period task keeps to; `None`: all that are not isolated.
+    pub(crate) fn cpu_set(&self) -> Option<usize> {
+        self.cpu_set
     }
 
     /// The grace-period task, with the same number as its background source.

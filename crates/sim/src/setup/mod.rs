@@ -105,7 +105,7 @@ impl Setup {
             }
             Workload::Fio(_) | Workload::RtApp(_) | Workload::Tasks(_) => None,
         };
-        let programs = match workload {
+        let mut programs = match workload {
             Workload::Server(_) => Programs::for_server(
                 server
                     .as_ref()
@@ -135,7 +135,9 @@ impl Setup {
         let grace_period_cpu = recorded.and_then(|file| file.grace_period_cpu_on(machine.cpus()));
         let background =
             compile_background_sources(machine, workload_kind(workload), has_background);
-        let rcu = RcuSetup::new(machine, background.len().checked_sub(1), grace_period_cpu);
+        let thread = background.len().checked_sub(1);
+        let housekeepers = programs.add_set_of_housekeeping_cpus(machine);
+        let rcu = RcuSetup::new(machine, thread, grace_period_cpu, housekeepers);
         let fastest = u64::from(frequency.fastest_cpu_khz());
         let emulator = machine.emulator.as_ref();
         Ok(Self {
@@ -187,6 +189,11 @@ impl Setup {
     /// The CPU that RCU's grace-period task begins on, where the workload says so.
     pub(crate) fn grace_period_cpu(&self) -> Option<CpuId> {
         self.rcu.and_then(|rcu| rcu.first_cpu())
+    }
+
+    /// Number of the set of CPUs that RCU's grace-period task keeps to; `None`: all that are not isolated.
+    pub(crate) fn grace_period_cpu_set(&self) -> Option<usize> {
+        self.rcu.and_then(|rcu| rcu.cpu_set())
     }
 
     /// Number of RCU's grace-period task, and of its background source; `None` if nobody waits for grace periods.

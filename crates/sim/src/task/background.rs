@@ -13,19 +13,21 @@ impl<O: Observer> Engine<'_, O> {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.setup.background.len() {
                 // The first tasks are the workers, numbered by CPU and source. A roaming worker is the first CPU's.
-                // The first roaming worker begins on the last CPU, since jobs begin on the first, and each further one
-                // on the idle CPU before.
                 let roams = self.setup.background[index].timer.roams;
-                let before = self.setup.background[..index].iter();
-                let earlier = before.filter(|source| source.timer.roams).count();
                 let is_grace_period_thread = self.setup.grace_period_task() == Some(index);
+                let task = self.tasks.len();
+                let mut worker = Task::new_kernel_worker(cpu, !roams);
+                if is_grace_period_thread {
+                    let cpus = self.setup.grace_period_cpu_set();
+                    worker.entity.set_allowed_cpu_set(cpus);
+                }
+                self.tasks.push(worker);
                 let at = match self.setup.grace_period_cpu() {
                     Some(recorded) if is_grace_period_thread => recorded,
-                    _ if roams => self.cpus.len() - 1 - earlier % self.cpus.len(),
+                    _ if roams => self.choose_first_cpu_of_roaming_worker(task, index),
                     _ => cpu,
                 };
-                let task = self.tasks.len();
-                self.tasks.push(Task::new_kernel_worker(at, !roams));
+                self.tasks[task].cpu = at;
                 if let Some(observer) = self.context.observer() {
                     let name = if is_grace_period_thread {
                         "rcu_preempt".to_owned()
@@ -41,6 +43,26 @@ impl<O: Observer> Engine<'_, O> {
                     self.start_background_timer(at, index);
                 }
             }
+        }
+    }
+
+    /// Chooses the CPU where a source's roaming worker begins: for the first such source the last CPU that the worker may
+    /// use, since jobs begin on the first CPU, and for each further source the CPU before.
+    fn choose_first_cpu_of_roaming_worker(&self, task: TaskId, index: usize) -> CpuId {
+        let before = self.setup.background[..index].iter();
+        let earlier = before.filter(|source| source.timer.roams).count();
+        let cpus = 0..self.cpus.len();
+        let placement = self.placement();
+        let usable = cpus.rev().filter(|cpu| placement.is_allowed(task, *cpu));
+        // Each machine has a CPU that is not isolated.
+        usable.cycle().nth(earlier).unwrap_or(0)
+    }
+
+    /// Leaves an RCU callback on a CPU. A `nohz_full` CPU leaves callbacks to threads of other CPUs, and so needs no tick for
+    /// them (`rcu_nocbs`); the threads are left out.
+    pub(super) fn leave_rcu_callback(&mut self, cpu: CpuId) {
+        if self.rcu.is_some() && !self.setup.cpu.is_nohz_full(cpu) {
+            self.cpus[cpu].rcu.add_callback();
         }
     }
 
@@ -133,7 +155,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(super) fn end_background_work(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let source = self.setup.background[task % self.setup.background.len()];
         if source.callbacks {
-            self.cpus[cpu].rcu.add_callback();
+            self.leave_rcu_callback(cpu);
         }
         if self.setup.grace_period_task() == Some(task) {
             self.end_grace_period_work(cpu, task);

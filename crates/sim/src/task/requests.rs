@@ -248,7 +248,6 @@ impl Task {
     pub(crate) fn take_next_request_as_cached(
         &mut self,
         jobs: &[JobSetup],
-        now: u64,
         random: &mut Streams,
         is_write: bool,
     ) -> bool {
@@ -256,7 +255,7 @@ impl Task {
             return false;
         };
         let job = &jobs[process.job];
-        let (direction, bytes) = process.take_next_request(job, now, random);
+        let (direction, bytes) = process.take_next_request(job, random);
         process.count_cached_request(is_write);
         if job.read_back.is_some() {
             process.note_cached_request(direction, bytes);

@@ -107,6 +107,8 @@ fn a_system_call_costs_more_on_a_cpu_of_nohz_full() {
     // The cycles of CPU 6 for an I/O.
     let busy = |nohz: &[usize], kcycles: Option<f64>, lines: &str| {
         let mut machine = server(&[], nohz, false);
+        // On the other thread of its core, fio's main process would slow the job down.
+        machine.background.clear();
         if let Some(kcycles) = kcycles {
             machine.isolation.syscall_kcycles = Figure::covered_by_table_source(kcycles);
         }
@@ -129,8 +131,13 @@ fn a_system_call_costs_more_on_a_cpu_of_nohz_full() {
 #[test]
 fn background_work_of_nohz_full_cpus_is_done_elsewhere() {
     let choices = |nohz: &[usize]| {
-        let machine = server(&[], nohz, false);
-        run(&machine, "thinktime=400ms\ncpus_allowed=1\n")
+        let mut machine = server(&[], nohz, false);
+        // The scheduler places fio's own threads, on any CPU.
+        machine
+            .background
+            .retain(|source| source.workload.is_none());
+        // The watchdog comes to each CPU every four seconds.
+        run(&machine, "thinktime=400ms\ncpus_allowed=1\nruntime=4s\n")
             .1
             .idle_choices
     };
@@ -138,6 +145,24 @@ fn background_work_of_nohz_full_cpus_is_done_elsewhere() {
     assert!(before[6] > 3 && after[6] <= 1, "{before:?} {after:?}");
     // CPU 0 comes after the last one.
     assert!(after[0] > before[0], "{before:?} {after:?}");
+}
+
+/// The scheduler begins with the last CPUs for fio's own threads and RCU's thread, which is the third, on CPU 5.
+#[test]
+fn isolated_cpus_have_no_work_for_grace_periods() {
+    let choices = |isolcpus: &[usize], nohz: &[usize]| {
+        let machine = server(isolcpus, nohz, false);
+        run(&machine, "thinktime=400ms\ncpus_allowed=1\n")
+            .1
+            .idle_choices
+    };
+    let before = choices(&[], &[])[5];
+    assert!(before > 100, "{before}");
+    // Timers of programs stay where they are: each CPU has four a second.
+    let isolated = choices(&[4, 5, 6, 7], &[])[5];
+    assert!(isolated < 20, "{isolated}");
+    let without_ticks = choices(&[], &[5])[5];
+    assert!(without_ticks <= 2, "{without_ticks}");
 }
 
 #[test]
@@ -209,7 +234,10 @@ fn each_kind_of_core_has_its_own_idle_states() {
         // Of the last cluster, the efficiency cores.
         let (clusters, rest) = file.split_once("\n[[idle_state]]").unwrap();
         let text = format!("{clusters}\n{own}\n[[idle_state]]{rest}");
-        Machine::parse(&text, "hybrid.toml").unwrap()
+        let mut machine = Machine::parse(&text, "hybrid.toml").unwrap();
+        // Work in between comes at other times where another CPU wakes up later.
+        machine.background.clear();
+        machine
     };
     let of = |machine: &Machine, lines: &str, policy: &str| {
         let text = format!(

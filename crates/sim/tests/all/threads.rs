@@ -229,6 +229,7 @@ fn a_runtime_ends_by_the_clock() {
     // The clock rises during it under schedutil, and a sibling of its core slows it down.
     let mut machine = Machine::find("laptop").unwrap();
     machine.background.clear();
+    machine.scheduler.timer_slack_us = Figure::covered_by_table_source(0.0);
     for cluster in &mut machine.cluster {
         cluster.smt_speedup = Figure::covered_by_table_source(1.25);
     }

@@ -8,12 +8,11 @@ use crate::task::fio::process::FioProcess;
 use crate::task::fio::setup::JobSetup;
 
 impl FioProcess {
-    /// Takes the process's next request for submission, begun at `begun`, and advances counts and rates. Returns direction and bytes.
+    /// Takes the process's next request for submission, and advances counts and rates. Returns direction and bytes.
     #[inline(always)]
     pub(in crate::task) fn take_next_request(
         &mut self,
         job: &JobSetup,
-        begun: u64,
         random: &mut Streams,
     ) -> (Direction, u64) {
         let settled = self.direction.take();
@@ -28,7 +27,7 @@ impl FioProcess {
             self.bytes += bytes;
         }
         if job.poisson.is_some() || job.forgives_pauses {
-            self.delay_due_times(job, direction, begun, random);
+            self.delay_due_times(job, direction, random);
         }
         self.last = direction;
         (direction, bytes)
@@ -150,22 +149,15 @@ impl FioProcess {
         (self.started).saturating_add(linear.saturating_add(self.due[number]))
     }
 
-    /// Delays the due times of later requests by drawn intervals and forgiven pauses. The present submission began
-    /// at `begun`.
+    /// Delays the due times of later requests by drawn intervals and forgiven pauses.
     #[inline(never)]
-    fn delay_due_times(
-        &mut self,
-        job: &JobSetup,
-        direction: Direction,
-        begun: u64,
-        random: &mut Streams,
-    ) {
-        // As fio (`handle_thinktime()`): less one request, so that the next one is not held back.
+    fn delay_due_times(&mut self, job: &JobSetup, direction: Direction, random: &mut Streams) {
+        // As fio (`handle_thinktime()`): the pause alone, without a rate's wait after it, and less one request, so that the
+        // next one is not held back.
         if job.forgives_pauses
-            && let Some(began) = self.pause.began.take()
+            && let Some(paused) = self.pause.unaccounted.take()
             && let Some(periods) = job.periods
         {
-            let paused = begun - began;
             let last = self.last as usize;
             let one = match job.poisson {
                 Some(_) => 0,

@@ -20,8 +20,10 @@ pub(super) struct Pause {
     finished: u64,
     /// Number of requests submitted when the last pause began.
     submitted: u64,
-    /// Begin in ns of a pause that the job's rates have not accounted for yet.
-    pub(super) began: Option<u64>,
+    /// Begin in ns of the pause in progress.
+    began: Option<u64>,
+    /// Time in ns that a pause has taken for which the job's rates have not accounted yet.
+    pub(super) unaccounted: Option<u64>,
     /// Time in ns when the last pause was due.
     last: u64,
 }
@@ -261,6 +263,13 @@ impl FioProcess {
         self.pause.began = Some(now);
         self.pause.submitted = self.submitted;
         self.pause.until = until;
+    }
+
+    /// Notes that the pause in progress, if any, is over.
+    pub(super) fn end_pause(&mut self, now: u64) {
+        if let Some(began) = self.pause.began.take() {
+            self.pause.unaccounted = Some(now - began);
+        }
     }
 
     /// Time in ns when the pause in progress is over.

@@ -115,8 +115,7 @@ impl<O: Observer> Engine<'_, O> {
             return None;
         };
         let job = &self.setup.jobs[process.job];
-        let (direction, bytes) =
-            process.take_next_request(job, t.requests.begun, self.context.random_streams());
+        let (direction, bytes) = process.take_next_request(job, self.context.random_streams());
         Some(TakenRequest {
             job: process.job,
             number: process.submitted,
@@ -479,6 +478,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let job = &self.setup.jobs[process.job];
         let in_flight = t.requests.in_flight;
+        process.end_pause(self.context.now());
         let pauses =
             job.think_time > 0 && process.pause_is_due(job.pauses, in_flight, self.context.now());
         let until = if ready && !process.reads_back_next {

@@ -290,9 +290,7 @@ impl<O: Observer> Engine<'_, O> {
         match op {
             Op::Yield => Some(Turn::Yield),
             Op::LeaveCallback => {
-                if self.rcu.is_some() {
-                    self.cpus[cpu].rcu.add_callback();
-                }
+                self.leave_rcu_callback(cpu);
                 Some(Turn::On)
             }
             Op::Write(bytes) => Some(Turn::Submit(ThreadIo::for_rtapp_write(bytes))),
