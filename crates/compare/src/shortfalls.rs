@@ -21,14 +21,21 @@ const DRIFT_LEVEL: f64 = 0.95;
 const NAMED: usize = 3;
 
 /// Finds workloads that do not reach a requested rate, still drift, or were cut short, each in a
-/// sentence. Results carry the given names; in a result called "" only the workload is named.
-pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
+/// sentence, among machines and workloads that `is_compared`. Results carry the given names; in a result called "" only the
+/// workload is named.
+pub fn describe_shortfalls(
+    sources: &[(&str, &Source)],
+    is_compared: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, source) in sources {
         let reached = rows_with_metric(source, "rate_reached");
         let cut = rows_with_metric(source, "cut_after_s");
         let drift = rows_with_metric(source, "drift_percent");
         for (machine, workload) in source.document.planned_machine_workload_pairs() {
+            if !is_compared(&machine.name, &workload.name) {
+                continue;
+            }
             let on = match source.document.machines.len() {
                 1 => String::new(),
                 _ => format!(" on {}", machine.name),

@@ -310,7 +310,7 @@ fn run_study_into_directory(args: &RunArgs, out: &mut Screen) -> anyhow::Result<
         warning!("{surprise}");
     }
     let source = Source::read_result("", &ResultReader::open(&dir)?)?;
-    for warning in describe_shortfalls(&[("", &source)]) {
+    for warning in describe_shortfalls(&[("", &source)], |_, _| true) {
         warning!("{warning}");
     }
     let dir = dir.display();

@@ -40,8 +40,8 @@ fn the_epyc_traces_wake_up_as_slowly_as_measured() {
     let machine = "../hardware/data/machines/epyc-7502.toml";
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(machine)).unwrap();
     let (before, package) = text.split_once("[package]").unwrap();
-    let (_, after) = package.split_once("\n[[").unwrap();
-    fs::write(&alone, format!("{before}[[{after}")).unwrap();
+    let (_, after) = package.split_once("\n[").unwrap();
+    fs::write(&alone, format!("{before}[{after}")).unwrap();
     for (mhz, low, high) in MEASURED {
         let file = epyc(mhz);
         let imported = wakepath(&[

@@ -8,7 +8,7 @@ use super::comparison::{CORRECTION, Comparison, Family, Row, Summary};
 use super::error::CompareError;
 use super::selection::{CompareOptions, distinct_names};
 use super::series::{Reference, SeriesKey, SeriesTable};
-use super::source::Source;
+use super::source::{Load, Source};
 use crate::assumed_power::assumes_power;
 use crate::correction::correct_by_benjamini_hochberg;
 use crate::differences::describe_differences;
@@ -47,7 +47,7 @@ pub fn compare_results(
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
     let machines = table.loads.iter().map(|l| &l.machine);
     let machines = distinct_names(machines.filter(|machine| !machine.is_empty()));
-    let mut notes = collect_notes(sources);
+    let mut notes = collect_notes(sources, &table.loads);
     let is_scoped = metrics
         .iter()
         .any(|metric| is_scoped_power_metric(&metric.name));
@@ -260,8 +260,8 @@ fn summarise_over_workloads(
     summaries
 }
 
-/// Collects the sources' own notes, their differences, and notes on runs that fell short.
-fn collect_notes(sources: &[Source]) -> Vec<String> {
+/// Collects the sources' own notes, their differences, and notes on runs of these loads that fell short.
+fn collect_notes(sources: &[Source], loads: &[Load]) -> Vec<String> {
     let mut notes = Vec::new();
     for source in sources {
         if !source.document.complete {
@@ -275,7 +275,13 @@ fn collect_notes(sources: &[Source]) -> Vec<String> {
     }
     let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
     notes.extend(describe_differences(&named));
-    let warnings = describe_shortfalls(&named);
+    let is_compared = |machine: &str, workload: &str| {
+        let mut compared = loads.iter();
+        compared.any(|load| {
+            (load.machine.is_empty() || load.machine == machine) && load.workload == workload
+        })
+    };
+    let warnings = describe_shortfalls(&named, is_compared);
     notes.extend(warnings.into_iter().map(|w| format!("warning: {w}")));
     notes
 }

@@ -148,7 +148,7 @@ impl Compared {
         });
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
         let mut cautions = describe_differences(&named);
-        cautions.extend(describe_shortfalls(&named));
+        cautions.extend(describe_shortfalls(&named, |_, _| true));
         if let Some(comparison) = &self.comparison {
             cautions.extend(describe_mixed_scopes_of_machines(
                 &self.sources,
