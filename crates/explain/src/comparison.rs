@@ -24,6 +24,8 @@ pub(crate) struct Comparison {
     pub(crate) varying: BTreeMap<u8, Variation>,
     /// States that are compared by requests which chose the state first.
     pub(crate) by_first_choice: BTreeSet<u8>,
+    /// Share of requests beside unusual activity of other CPUs, which are left out of the comparison.
+    pub(crate) unusual: f64,
     /// Too many requests met a state without comparable first choices.
     pub(crate) foreign: bool,
 }
@@ -38,8 +40,10 @@ pub(crate) fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Compar
         Some(found) => (compared, comparison) = found,
         None => by_first_choice.clear(),
     }
-    if let Some(found) = compare_beside_usual_cpus(&compared, &comparison) {
-        (compared, comparison) = found;
+    let mut unusual = 0.0;
+    if let Some((usual, found)) = compare_beside_usual_cpus(&compared, &comparison) {
+        unusual = 1.0 - usual.len() as f64 / compared.len() as f64;
+        (compared, comparison) = (usual, found);
     }
     let mut varying = BTreeMap::new();
     loop {
@@ -63,6 +67,7 @@ pub(crate) fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Compar
                 return Comparison {
                     varying,
                     by_first_choice,
+                    unusual,
                     ..comparison
                 };
             }
@@ -87,7 +92,8 @@ fn compare_by_first_choice(
         }
     }
     let found = compare_constant_states(&by_first_choice, comparison.states.clone());
-    let is_better = found.estimates.is_some() && found.find_impossible_states(samples).is_empty();
+    let is_better = found.has_costs_of_all(&comparison.states)
+        && found.find_impossible_states(samples).is_empty();
     is_better.then_some((by_first_choice, found))
 }
 
@@ -102,7 +108,7 @@ fn compare_beside_usual_cpus(
         return None;
     }
     let found = compare_constant_states(&usual, comparison.states.clone());
-    let is_better = found.estimates.is_some() && !found.varies_with_cpus();
+    let is_better = found.has_costs_of_all(&comparison.states) && !found.varies_with_cpus();
     is_better.then_some((usual, found))
 }
 
@@ -148,6 +154,7 @@ fn compare_constant_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comp
                 estimates,
                 varying: BTreeMap::new(),
                 by_first_choice: BTreeSet::new(),
+                unusual: 0.0,
                 foreign,
             };
         }
@@ -203,6 +210,10 @@ impl Comparison {
         let impossible =
             (others.zip(costs)).filter(|(state, cost)| !is_possible(cost, samples, **state));
         impossible.map(|(state, _)| *state).collect()
+    }
+
+    fn has_costs_of_all(&self, states: &BTreeSet<u8>) -> bool {
+        self.states == *states && self.estimates.is_some()
     }
 
     fn varies_with_cpus(&self) -> bool {

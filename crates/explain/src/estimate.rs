@@ -16,6 +16,16 @@ pub struct ExitEstimate {
 }
 
 impl ExitEstimate {
+    /// The same mean, where a share of requests may have paid nothing, or twice as much.
+    pub(crate) fn widen_by_share(self, share: f64) -> Self {
+        let width = share * self.mean_ns.abs();
+        Self {
+            low_ns: self.low_ns - width,
+            high_ns: self.high_ns + width,
+            ..self
+        }
+    }
+
     pub(crate) fn half_width(&self) -> f64 {
         (self.high_ns - self.low_ns) / 2.0
     }

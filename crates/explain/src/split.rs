@@ -48,8 +48,8 @@ pub struct ExitCost {
     pub state: u8,
     /// Requests with an interrupt that ended this state first.
     pub met: u64,
-    /// Those of the requests that the cost is known for: all, or without a cost none. Requests that met the state later than by the
-    /// governor's first choice are not among them where the state costs something else then.
+    /// Requests charged with the cost: 0 without a cost, otherwise `met`. If a late choice costs something else, only first choices
+    /// count.
     pub charged: u64,
     /// Mean cost above the reference's, where known.
     pub cost: Option<ExitEstimate>,
@@ -217,11 +217,12 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             reason,
         });
     }
+    let charged = estimates.and_then(|estimates| estimates.weighted_sum(&shares));
     Split {
         reference,
         compared: comparison.samples.len() as u64,
         states: costs,
-        charged: estimates.and_then(|estimates| estimates.weighted_sum(&shares)),
+        charged: charged.map(|charged| charged.widen_by_share(comparison.unusual)),
     }
 }
 

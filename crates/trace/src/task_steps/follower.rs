@@ -265,8 +265,8 @@ impl<'a> TaskFollower<'a> {
         let mut all = Vec::with_capacity(self.tasks.len());
         let mut grace_period_cpu = None;
         for (number, state) in self.tasks {
-            if is_grace_period_thread(names.get(&number)) {
-                grace_period_cpu = Some(state.items.first_cpu);
+            if is_grace_period_thread(names.get(&number)) && !state.items.is_empty() {
+                grace_period_cpu = grace_period_cpu.or(Some(state.items.first_cpu));
             }
             let asleep_ns = state.time_asleep_at_end(self.end);
             let mut items = state.items;

@@ -7,7 +7,7 @@ use super::arrival_sources::{ArrivalSleeps, median};
 use super::item::{Item, Wait};
 use super::observed::{ArrivalSource, MAX_OBSERVED_STEPS, ObservedRun, ObservedStep, ObservedTask};
 use super::shared_syncs::{PoolTask, share_syncs};
-use super::spins::split_spins;
+use super::spins::{count_spins, split_spins};
 
 /// Names, or their beginnings, of tasks that are left out: the recorder, and threads that belong to mechanisms which a simulator has
 /// itself (RCU, schedutil, interrupts, migration).
@@ -465,7 +465,12 @@ fn find_sources_of_arrivals(all: &[FollowedTask]) -> BTreeMap<Option<String>, Ar
 /// Makes tasks of one name that write one at a time join each other's syncs, if they wait for these.
 fn share_syncs_of_tasks(all: &mut [FollowedTask], exclusive: &BTreeSet<String>) {
     let mut logs = 0;
-    let items: usize = all.iter().map(|task| task.items.items.len()).sum();
+    // Spins are split off behind the sharing, and need room, too.
+    let counts = all.iter().map(|task| {
+        let items = &task.items.items;
+        items.len() + count_spins(items)
+    });
+    let items: usize = counts.sum();
     let mut room = MOST_ITEMS_WITH_SYNCS.saturating_sub(items);
     for name in exclusive {
         let of_name = all

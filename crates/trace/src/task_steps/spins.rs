@@ -7,21 +7,26 @@ use std::collections::BTreeMap;
 
 use super::item::Item;
 
-/// Fewest runs at one clock each that tell spinning from work.
+/// Fewest runs, each at a single clock, over all clocks.
 const FEWEST_RUNS: usize = 16;
+
+/// Fewest runs at other clocks than the most frequent clock.
+const FEWEST_AT_OTHER_CLOCKS: usize = 4;
 
 /// Least ratio between the highest and the lowest clock of such runs.
 const LEAST_CLOCK_RATIO: f64 = 1.5;
 
-/// Shortest spinning in ns, and as a share of the median run, that a task is taken to spin.
+/// Shortest spinning in ns.
 const SHORTEST_NS: f64 = 20_000.0;
+
+/// Least share of spinning in a run at the highest clock.
 const LEAST_SHARE: f64 = 0.2;
 
 /// Furthest that a run may be from spinning and work together, as a share.
 const FURTHEST: f64 = 0.1;
 
 /// Least share of runs that spinning and work explain.
-const MOST_RUNS: f64 = 0.75;
+const LEAST_EXPLAINED: f64 = 0.75;
 
 /// A run of a task: neighbouring items of its list, at one clock in kHz or at several.
 struct WholeRun {
@@ -38,13 +43,36 @@ struct Spinning {
     work: f64,
 }
 
+/// Number of items that [`split_spins`] would add.
+pub(super) fn count_spins(items: &[Item]) -> usize {
+    find_spun_shares(items).len()
+}
+
 /// Splits runs into spinning and work, where a task's runs show that it spins.
 pub(super) fn split_spins(items: &mut Vec<Item>) {
+    let spun = find_spun_shares(items);
+    let mut all = Vec::with_capacity(items.len() + spun.len());
+    for (index, item) in items.iter().enumerate() {
+        match (item, spun.get(&index)) {
+            (Item::Run(run), Some(share)) => {
+                let spun_ns = (run.time_ns as f64 * share) as u64;
+                let mut work = *run;
+                work.time_ns = work.time_ns.saturating_sub(spun_ns);
+                all.extend([Item::Spin(spun_ns), Item::Run(work)]);
+            }
+            _ => all.push(*item),
+        }
+    }
+    *items = all;
+}
+
+/// Spinning's share of runs by their index; none for tasks that do not spin.
+fn find_spun_shares(items: &[Item]) -> BTreeMap<usize, f64> {
     let runs = find_whole_runs(items);
-    let Some(spinning) = Spinning::find(&runs) else {
-        return;
-    };
     let mut spun = BTreeMap::new();
+    let Some(spinning) = Spinning::find(&runs) else {
+        return spun;
+    };
     for run in &runs {
         let [lowest, highest] = spinning.times_at_clocks(items, run);
         let time_ns = run.time_ns as f64;
@@ -53,19 +81,7 @@ pub(super) fn split_spins(items: &mut Vec<Item>) {
             spun.extend((run.first..run.first + run.count).map(|index| (index, share)));
         }
     }
-    let mut all = Vec::with_capacity(items.len() + spun.len());
-    for (index, item) in items.iter().enumerate() {
-        match (item, spun.get(&index)) {
-            (Item::Run(run), Some(share)) => {
-                let spun_ns = (run.time_ns as f64 * share) as u64;
-                let mut work = *run;
-                work.time_ns -= spun_ns;
-                all.extend([Item::Spin(spun_ns), Item::Run(work)]);
-            }
-            _ => all.push(*item),
-        }
-    }
-    *items = all;
+    spun
 }
 
 fn find_whole_runs(items: &[Item]) -> Vec<WholeRun> {
@@ -101,7 +117,12 @@ impl Spinning {
         }
         let count: usize = by_clock.values().map(Vec::len).sum();
         let (lowest, highest) = (*by_clock.keys().next()?, *by_clock.keys().next_back()?);
-        if count < FEWEST_RUNS || f64::from(highest) < LEAST_CLOCK_RATIO * f64::from(lowest) {
+        let most_at_one_clock = by_clock.values().map(Vec::len).max().unwrap_or(0);
+        let at_other_clocks = count - most_at_one_clock;
+        if count < FEWEST_RUNS
+            || at_other_clocks < FEWEST_AT_OTHER_CLOCKS
+            || f64::from(highest) < LEAST_CLOCK_RATIO * f64::from(lowest)
+        {
             return None;
         }
         let found = Self::fit(&mut by_clock)?;
@@ -110,9 +131,9 @@ impl Spinning {
             let is_near = |time: &&u64| (**time as f64 - expected).abs() <= FURTHEST * expected;
             times.iter().filter(is_near).count()
         });
-        let is_explained = explained.sum::<usize>() as f64 >= MOST_RUNS * count as f64;
+        let is_explained = explained.sum::<usize>() as f64 >= LEAST_EXPLAINED * count as f64;
         let shortest = SHORTEST_NS.max(LEAST_SHARE * found.time_at(highest));
-        (is_explained && found.work >= 0.0 && found.spun_ns >= shortest).then_some(found)
+        (is_explained && found.spun_ns >= shortest).then_some(found)
     }
 
     /// Least squares over the median run at each clock, weighted by the runs there.
@@ -133,7 +154,9 @@ impl Spinning {
             square += n * (x - mean_x) * (x - mean_x);
             product += n * (x - mean_x) * (y - mean_y);
         }
-        let work = product / square;
+        let slope = product / square;
+        // A spinner's slope is below 0 as often as above.
+        let work = if slope < 0.0 { 0.0 } else { slope };
         work.is_finite().then(|| Self {
             spun_ns: mean_y - work * mean_x,
             work,
@@ -219,9 +242,31 @@ mod tests {
     }
 
     #[test]
+    fn a_spinner_is_found_whose_runs_are_by_chance_longer_at_high_clocks() {
+        let items = record(SPUN_NS, 0).into_iter().enumerate();
+        let mut items: Vec<Item> = items
+            .map(|(index, item)| match item {
+                Item::Run(mut run) => {
+                    let mhz = u64::from(run.khz.unwrap() / 1000);
+                    run.time_ns += SPUN_NS / 100 * mhz / 3200 + index as u64;
+                    Item::Run(run)
+                }
+                other => other,
+            })
+            .collect();
+        split_spins(&mut items);
+        let spins = items.iter().filter(|item| matches!(item, Item::Spin(_)));
+        assert_eq!(spins.count(), 40);
+    }
+
+    #[test]
     fn work_and_runs_at_one_clock_are_left_as_they_are() {
         let one_clock = vec![run(SPUN_NS, 400); 40];
-        for recorded in [record(0, 140), record(0, 14_000), one_clock] {
+        let mut lone_run = vec![run(1_000_000, 400); 15];
+        lone_run.push(run(900_000, 3200));
+        let lone_run = lone_run.into_iter().flat_map(|run| [run, Item::Wake(1)]);
+        let lone_run = lone_run.collect();
+        for recorded in [record(0, 140), record(0, 14_000), one_clock, lone_run] {
             let mut items = recorded.clone();
             split_spins(&mut items);
             assert_eq!(items, recorded);

@@ -359,8 +359,12 @@ fn clock_sentence(clock: &ClockRange) -> String {
 
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
     let (cost, share) = (state.cost?, kind.share_of_requests(state.charged));
+    let met = match state.met - state.charged {
+        0 => "met it".to_owned(),
+        late => format!("chose it first, {late} more met it later"),
+    };
     Some(format!(
-        "{} {}{} ({:.0} % of requests met it, {} us each)",
+        "{} {}{} ({:.0} % of requests {met}, {} us each)",
         kind.state_name(state.state),
         format_us(cost.mean_ns * share),
         interval_in_words([cost.low_ns * share, cost.high_ns * share]),
