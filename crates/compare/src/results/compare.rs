@@ -260,6 +260,12 @@ fn summarise_over_workloads(
     summaries
 }
 
+/// Whether a workload on a machine is among the loads; results of one machine do not name it in loads.
+fn includes_load(loads: &[Load], machine: &str, workload: &str) -> bool {
+    let mut of_workload = loads.iter().filter(|load| load.workload == workload);
+    of_workload.any(|load| load.machine.is_empty() || load.machine == machine)
+}
+
 /// Collects the sources' own notes, their differences, and notes on runs of these loads that fell short.
 fn collect_notes(sources: &[Source], loads: &[Load]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -275,13 +281,9 @@ fn collect_notes(sources: &[Source], loads: &[Load]) -> Vec<String> {
     }
     let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
     notes.extend(describe_differences(&named));
-    let is_compared = |machine: &str, workload: &str| {
-        let mut compared = loads.iter();
-        compared.any(|load| {
-            (load.machine.is_empty() || load.machine == machine) && load.workload == workload
-        })
-    };
-    let warnings = describe_shortfalls(&named, is_compared);
+    let warnings = describe_shortfalls(&named, |machine, workload| {
+        includes_load(loads, machine, workload)
+    });
     notes.extend(warnings.into_iter().map(|w| format!("warning: {w}")));
     notes
 }

@@ -157,7 +157,7 @@ impl Spinning {
         let slope = product / square;
         // A spinner's slope is below 0 as often as above.
         let work = if slope < 0.0 { 0.0 } else { slope };
-        work.is_finite().then(|| Self {
+        work.is_finite().then_some(Self {
             spun_ns: mean_y - work * mean_x,
             work,
         })
