@@ -59,7 +59,7 @@ pub struct DriftState {
     /// The process whose write of the value the daemon has seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen_writer: Option<String>,
-    /// By what else it is known where the value is from; `None`, no `writers` and no `seen_writer`: that is unknown.
+    /// Other evidence of the value's origin. Without evidence, `writers` and `seen_writer` the origin is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<DriftEvidence>,
 }

@@ -3,26 +3,25 @@
 //! The kernel gives notice of each write with the number of the process, whose name is looked up at once: many a process ends right
 //! after its write. The last write of each setting is kept in a file beside the journal, for `status`.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
-use rustix::fs::{Mode, OFlags, fstat, openat, renameat};
+use rustix::fs::{OFlags, fstat};
 use serde::{Deserialize, Serialize};
 use wakepath_system::file_writes::{FileWrite, FileWrites};
 use wakepath_system::journal::{
     Journal, open_journal_directory, read_boot_id, read_journal_directory_file,
 };
 use wakepath_system::setting::{Access, have_same_meaning};
-use wakepath_system::{SettingKey, System};
+use wakepath_system::{At, SettingKey, System};
+
+use crate::own_writes::find_own_write;
+use crate::store::{owner_only_permissions, replace_file_durably_in};
 
 /// Name of the file beside the journal.
 const FILE: &str = "seen-writes.json";
-
-/// Name of the file until it is whole.
-const NEW_FILE: &str = "seen-writes.new";
 
 /// Name of wakepath's own processes, whose writes are in the journal.
 const OWN_NAME: &str = "wakepath";
@@ -55,8 +54,13 @@ impl SeenWrite {
     pub fn describe_process(&self) -> String {
         match &self.name {
             Some(name) => format!("{name} (process {})", self.process),
-            None => format!("process {}, which has ended,", self.process),
+            None => format!("process {} (ended)", self.process),
         }
+    }
+
+    /// Whether an earlier write gave the same setting the same value, by a process of the same name.
+    fn repeats(&self, earlier: &Self) -> bool {
+        self.key == earlier.key && self.value == earlier.value && self.name == earlier.name
     }
 }
 
@@ -70,7 +74,8 @@ pub(crate) fn read_seen_writes(system: &System) -> Vec<SeenWrite> {
         .map_or_else(Vec::new, |seen| seen.writes)
 }
 
-/// Sees who writes to settings that were applied, keeps the writes for `status`, and tells each one. Goes on until an error.
+/// Watches applied settings, calls `tell` for each foreign write, and stores the last write of each setting for `status`. A process
+/// that repeats its last write is passed over. Goes on until an error.
 ///
 /// # Errors
 /// The kernel gives this process no notice of writes.
@@ -81,14 +86,21 @@ pub fn watch_applied_settings(system: &System, tell: impl Fn(&SeenWrite)) -> Res
         let watched = watch_files_of_applied_settings(system, &notices);
         let until = Instant::now() + LOOK_AGAIN;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
+            let mut has_news = false;
             for notice in notices.wait_for_writes(left)? {
                 let Some(write) = find_foreign_write(system, &watched, &notice) else {
                     continue;
                 };
+                if seen.iter().any(|earlier| write.repeats(earlier)) {
+                    continue;
+                }
                 seen.retain(|earlier| earlier.key != write.key);
                 tell(&write);
                 seen.push(write);
-                // Who wrote is no more than told without the file.
+                has_news = true;
+            }
+            if has_news {
+                // Without the file the writers are only logged.
                 let _ = keep_seen_writes(system, &seen);
             }
         }
@@ -105,14 +117,15 @@ fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> Wat
     let (held, applied): (Vec<_>, Vec<_>) = layers
         .iter()
         .partition(|layer| layer.reason.ends_with_lock_holder());
-    let is_held = |key: &SettingKey| {
-        let mut entries = held.iter().flat_map(|layer| &layer.settings);
-        entries.any(|entry| entry.key == *key)
-    };
+    let held_keys: BTreeSet<(&str, &At)> = held
+        .into_iter()
+        .flat_map(|layer| &layer.settings)
+        .map(|entry| (entry.key.setting.name, &entry.key.at))
+        .collect();
     let entries = applied.into_iter().flat_map(|layer| &layer.settings);
-    let keys = entries
-        .map(|entry| &entry.key)
-        .filter(|key| key.setting.mechanism == Access::Text && !is_held(key));
+    let keys = entries.map(|entry| &entry.key).filter(|key| {
+        key.setting.mechanism == Access::Text && !held_keys.contains(&(key.setting.name, &key.at))
+    });
     let mut watched = WatchedFiles::new();
     for key in keys {
         let opened =
@@ -133,7 +146,7 @@ fn identity_of_file(file: impl AsFd) -> Option<(u64, u64)> {
     Some((found.st_dev, found.st_ino))
 }
 
-/// The write that a notice is of; `None`: a wakepath has written.
+/// The foreign write behind a notice; `None` for a write of wakepath's own.
 fn find_foreign_write(
     system: &System,
     watched: &WatchedFiles,
@@ -147,29 +160,40 @@ fn find_foreign_write(
     if name.as_deref() == Some(OWN_NAME) {
         return None;
     }
-    let key = watched.get(&identity_of_file(&notice.file)?)?.clone();
+    let key = watched.get(&identity_of_file(&notice.file)?)?;
+    let value = system.read_setting(key).ok()?;
+    if name.is_none() && may_be_own_write(system, key, &value) {
+        return None;
+    }
     Some(SeenWrite {
-        value: system.read_setting(&key).ok()?,
+        key: key.clone(),
+        value,
         process: notice.process,
         name,
-        key,
     })
 }
 
-/// Writes the file beside the journal, by rename.
+/// Whether a process without a name may have been wakepath. An `apply` leaves the value in the journal, and a `restore` removes
+/// the setting from there.
+fn may_be_own_write(system: &System, key: &SettingKey, value: &str) -> bool {
+    let Some(journal) = Journal::read_without_lock(system.root()) else {
+        return true;
+    };
+    let mut entries = journal.layers.iter().flat_map(|layer| &layer.settings);
+    !entries.any(|entry| entry.key == *key)
+        || find_own_write(system, &journal, key, value).is_some()
+}
+
+/// Replaces the file beside the journal.
 fn keep_seen_writes(system: &System, writes: &[SeenWrite]) -> io::Result<()> {
     let Some(directory) = open_journal_directory(system.root(), false)? else {
         return Ok(());
     };
-    let content = SeenWrites {
+    let content = serde_json::to_vec(&SeenWrites {
         boot: read_boot_id(system.root()),
         writes: writes.to_vec(),
-    };
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = openat(&directory, NEW_FILE, flags, Mode::RUSR | Mode::WUSR)?;
-    File::from(opened).write_all(&serde_json::to_vec(&content)?)?;
-    Ok(renameat(&directory, NEW_FILE, &directory, FILE)?)
+    })?;
+    replace_file_durably_in(&directory, FILE, &content, owner_only_permissions())
 }
 
 /// The write that gave a setting the value that was found.

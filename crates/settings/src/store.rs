@@ -220,7 +220,7 @@ pub(crate) fn remove_file_if_present_in(directory: &OwnedFd, name: &str) -> io::
 }
 
 /// Permissions of files that only their owner may read and write.
-fn owner_only_permissions() -> Mode {
+pub(crate) fn owner_only_permissions() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 

@@ -18,7 +18,7 @@ use crate::common::captured::{content, copy_of_laptop, copy_of_server, different
 use crate::common::leases::{burst, data, limits};
 use crate::common::{fails_with, fails_with_code, skip, wakepath};
 use rustix::fs::inotify;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 /// The exit code after which systemd does not start the daemon again.
@@ -85,6 +85,15 @@ impl Daemon {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Does something while all threads of the daemon are stopped.
+    pub(crate) fn while_stopped<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.signal(Signal::STOP);
+        waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
+        let result = act();
+        self.signal(Signal::CONT);
+        result
     }
 
     /// Ends it in order; what it said last.

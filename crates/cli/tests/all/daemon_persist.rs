@@ -16,6 +16,8 @@ use crate::daemon::{Daemon, armed, folder, possible};
 const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
 const ONLINE: &str = "sys/class/power_supply/AC/online";
 const FILE: &str = "etc/wakepath/settings.toml";
+const JOURNAL: &str = "var/lib/wakepath/journal.json";
+const SEEN: &str = "var/lib/wakepath/seen-writes.json";
 
 /// A laptop with persistent settings for mains and battery, as after its boot.
 struct BootedLaptop {
@@ -151,12 +153,19 @@ fn status_names_a_writer_that_the_daemon_has_seen() {
     let laptop = BootedLaptop::boot();
     let mut daemon = laptop.start_daemon();
     let epp = laptop.root().join(EPP);
-    // The shell writes, and is there until the daemon has looked up its name.
-    let write = |value: &str| {
-        let script = format!("echo {value} >{}; sleep 1", epp.display());
+    let run_shell = |script: String| {
         let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
         let process = shell.id();
         shell.wait().unwrap();
+        process
+    };
+    // The shell is there until the daemon has looked up its name. `<>` does not empty the file, so there is one write.
+    let write = |value: &str| run_shell(format!("echo {value} 1<>{}; sleep 1", epp.display()));
+    // The shell has ended before the daemon looks up its name. The daemon then gets time to read the value.
+    let write_and_end = |daemon: &Daemon, value: &str| {
+        let process =
+            daemon.while_stopped(|| run_shell(format!("echo {value} >{}", epp.display())));
+        sleep(Duration::from_secs(1));
         process
     };
     // Settings are watched from a moment after the start on.
@@ -173,6 +182,27 @@ fn status_names_a_writer_that_the_daemon_has_seen() {
     );
     let told = status();
     assert!(told.contains(&seen), "{told}");
+
+    // Nothing is said of a repetition, or of a short process that wrote wakepath's own value and may have been wakepath.
+    write("performance");
+    write_and_end(&daemon, "power");
+    let kept = laptop.read(SEEN);
+    assert!(kept.contains(&format!("\"process\":{process},")), "{kept}");
+    let ended = write_and_end(&daemon, "default");
+    let told = daemon.until("has written");
+    let line = format!("process {ended} (ended) has written epp:policy0, which is 'default' now");
+    assert!(told.contains(&line), "{told}");
+    let seen = format!("is default, not power; process {ended} (ended) has written it,");
+    let told = status();
+    assert!(told.contains(&seen), "{told}");
+    // A short process may have been `wakepath restore` where the journal has the setting no more.
+    let journal = laptop.read(JOURNAL);
+    laptop.put(JOURNAL, &journal.replace("epp:policy0", "epp:policy9"));
+    write_and_end(&daemon, "balance_power");
+    laptop.put(JOURNAL, &journal);
+    let kept = laptop.read(SEEN);
+    assert!(kept.contains(&format!("\"process\":{ended},")), "{kept}");
+
     // What the daemon saw proves nothing about another value, which came after the daemon's end.
     daemon.stop();
     laptop.put(EPP, "balance_power\n");

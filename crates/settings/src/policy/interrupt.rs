@@ -22,23 +22,24 @@ impl SettingsBuilder<'_> {
             .filter(|interrupt| self.is_drive_of_interrupt_selected(interrupt))
             .collect();
         let root = self.system.root();
-        let is_managed = |interrupt: &DriveInterrupt| {
-            is_managed_by_file_or_name(root, interrupt)
-                || is_managed_by_driver(root, interrupt)
-                    && !shows_managed_interrupts(root, &selected)
-        };
-        let with_queues: BTreeSet<String> = selected
+        let shows_managed = shows_managed_interrupts(root, &selected);
+        let (managed, others): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
+            selected.into_iter().partition(|interrupt| {
+                is_managed_by_file_or_name(root, interrupt)
+                    || (!shows_managed && is_managed_by_driver(root, interrupt))
+            });
+        let with_queues: BTreeSet<&str> = managed
             .iter()
-            .filter(|interrupt| is_managed(interrupt))
-            .filter_map(|interrupt| interrupt.nvme_controller().map(str::to_owned))
+            .filter_map(DriveInterrupt::nvme_controller)
             .collect();
         // A controller's first interrupt has I/O only where there is no other.
-        let with_io = selected.iter().filter(|interrupt| {
-            let controller = interrupt.nvme_controller();
-            is_managed(interrupt) || controller.is_none_or(|name| !with_queues.contains(name))
-        });
-        let (managed, movable): (Vec<DriveInterrupt>, Vec<DriveInterrupt>) =
-            with_io.cloned().partition(is_managed);
+        let movable: Vec<DriveInterrupt> = others
+            .into_iter()
+            .filter(|interrupt| {
+                let controller = interrupt.nvme_controller();
+                controller.is_none_or(|name| !with_queues.contains(name))
+            })
+            .collect();
         let managed_stay = name_interrupts_that_stay(&managed);
         let may_be_none =
             self.targets.drives_may_come_later || !self.targets.excluded_drives.is_empty();
@@ -77,9 +78,9 @@ impl SettingsBuilder<'_> {
 /// A driver of disk controllers whose queues have interrupts that the kernel manages (`PCI_IRQ_AFFINITY`).
 struct QueueDriver {
     /// Beginning of the interrupts' names.
-    begins: &'static str,
-    /// What names of queues have behind the beginning.
-    has: &'static str,
+    name_prefix: &'static str,
+    /// Part of the names of queues' interrupts, behind the beginning.
+    name_infix: &'static str,
     switch: Option<ManagementSwitch>,
 }
 
@@ -87,47 +88,47 @@ struct QueueDriver {
 struct ManagementSwitch {
     /// File below the root with the parameter's value.
     parameter: &'static str,
-    /// Whether 0 is the value with which the kernel manages nothing.
-    is_off_at_0: bool,
+    /// Whether 0 switches the management off; else another value does.
+    zero_disables: bool,
 }
 
 /// The parameter of `mpt3sas`, which drives SAS-2 controllers, too.
 const MPT_SWITCH: Option<ManagementSwitch> = Some(ManagementSwitch {
     parameter: "sys/module/mpt3sas/parameters/smp_affinity_enable",
-    is_off_at_0: true,
+    zero_disables: true,
 });
 
 /// Drivers in `drivers/scsi`, Linux 6.12. Each names its queues' interrupts in `request_irq()`.
 const QUEUE_DRIVERS: [QueueDriver; 5] = [
     QueueDriver {
-        begins: "hpsa",
-        has: "-msix",
+        name_prefix: "hpsa",
+        name_infix: "-msix",
         switch: None,
     },
     QueueDriver {
-        begins: "megasas",
-        has: "-msix",
+        name_prefix: "megasas",
+        name_infix: "-msix",
         switch: Some(ManagementSwitch {
             parameter: "sys/module/megaraid_sas/parameters/smp_affinity_enable",
-            is_off_at_0: true,
+            zero_disables: true,
         }),
     },
     QueueDriver {
-        begins: "mpt2sas",
-        has: "-msix",
+        name_prefix: "mpt2sas",
+        name_infix: "-msix",
         switch: MPT_SWITCH,
     },
     QueueDriver {
-        begins: "mpt3sas",
-        has: "-msix",
+        name_prefix: "mpt3sas",
+        name_infix: "-msix",
         switch: MPT_SWITCH,
     },
     QueueDriver {
-        begins: "smartpqi",
-        has: "",
+        name_prefix: "smartpqi",
+        name_infix: "",
         switch: Some(ManagementSwitch {
             parameter: "sys/module/smartpqi/parameters/disable_managed_interrupts",
-            is_off_at_0: false,
+            zero_disables: false,
         }),
     },
 ];
@@ -148,7 +149,8 @@ fn is_write_protected(root: &Root, interrupt: &DriveInterrupt) -> bool {
         .is_some_and(|(_, permissions)| permissions & 0o200 == 0)
 }
 
-/// Whether the kernel write-protects what it manages: then a file that may be written is of an interrupt that may be moved.
+/// Whether the kernel write-protects the files of managed interrupts (6.13 and newer). Interrupts with writable files are then
+/// movable.
 fn shows_managed_interrupts(root: &Root, interrupts: &[DriveInterrupt]) -> bool {
     let mut all = interrupts.iter();
     all.any(|interrupt| is_write_protected(root, interrupt))
@@ -160,15 +162,15 @@ fn shows_managed_interrupts(root: &Root, interrupts: &[DriveInterrupt]) -> bool 
 fn is_managed_by_driver(root: &Root, interrupt: &DriveInterrupt) -> bool {
     let mut drivers = QUEUE_DRIVERS.iter();
     let found = drivers.find(|driver| {
-        let rest = interrupt.name.strip_prefix(driver.begins);
-        rest.is_some_and(|rest| rest.contains(driver.has))
+        let rest = interrupt.name.strip_prefix(driver.name_prefix);
+        rest.is_some_and(|rest| rest.contains(driver.name_infix))
     });
     let Some(driver) = found else {
         return false;
     };
     let is_switched_off = driver.switch.as_ref().is_some_and(|switch| {
         let value = root.read_number_if_readable(switch.parameter);
-        value.is_some_and(|value| (value == 0) == switch.is_off_at_0)
+        value.is_some_and(|value| (value == 0) == switch.zero_disables)
     });
     let hint = root.read_text_if_readable(&format!("proc/irq/{}/affinity_hint", interrupt.number));
     let has_hint = hint.is_some_and(|mask| mask.contains(|digit| !matches!(digit, '0' | ',')));
