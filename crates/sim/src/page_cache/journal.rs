@@ -120,6 +120,15 @@ pub(super) struct SyncNeeds {
     pub(super) flush: bool,
 }
 
+/// What follows from the end of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EndedPush {
+    /// Number that tasks wait for until the push ends, if any do.
+    pub(super) awaited: Option<u64>,
+    /// Whether the transaction begins a new buffer of the log.
+    pub(super) new_buffer: bool,
+}
+
 /// A file system's journal in a run.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -269,14 +278,14 @@ impl Journal {
         self.take_number_that_awaits(self.committed)
     }
 
-    /// Notes that the transaction being pushed is in a buffer of XFS's log; `fresh` numbers a new buffer. Returns the number that tasks
-    /// wait for, if any do.
-    pub(super) fn end_push(&mut self, fresh: u64) -> Option<u64> {
+    /// Notes that the transaction being pushed is in a buffer of XFS's log; `fresh` numbers a new buffer.
+    pub(super) fn end_push(&mut self, fresh: u64) -> EndedPush {
         let pushed = self.running - 1;
-        if let Some(log) = &mut self.log {
-            log.record_transaction(pushed, fresh);
+        let log = self.log.as_mut();
+        EndedPush {
+            new_buffer: log.is_some_and(|log| log.record_transaction(pushed, fresh)),
+            awaited: self.take_number_that_awaits(pushed),
         }
-        self.take_number_that_awaits(pushed)
     }
 
     /// Notes that the buffer with this number is written. Returns the numbers of all buffers whose transactions are committed now.
@@ -388,7 +397,11 @@ mod tests {
         assert!(journal.begin_requested_commit());
         journal.stage = CommitStage::Wake;
         assert_eq!(journal.transaction_being_pushed(), Some(1));
-        assert_eq!(journal.end_push(21), Some(20));
+        let ended = EndedPush {
+            awaited: Some(20),
+            new_buffer: true,
+        };
+        assert_eq!(journal.end_push(21), ended);
         journal.stage = CommitStage::Rest;
         assert!(!journal.is_committed(1) && journal.is_commit(21));
         assert_eq!(journal.end_buffer(21), [21]);

@@ -99,7 +99,7 @@ impl<O: Observer> Engine<'_, O> {
         let journal = cache.journal.as_mut()?;
         let transaction = caller.transaction?;
         let log = journal.log.as_mut()?;
-        match log.next_step_of_sync(transaction, caller.has_awaited_buffer) {
+        match log.take_next_step_of_sync(transaction, caller.has_awaited_buffer) {
             ForceStep::Push => {
                 // A push under way is awaited first, whatever is pushed (`flush_workqueue()` in `xlog_cil_push_now()`).
                 let pushed = journal.transaction_being_pushed().unwrap_or(transaction);
@@ -194,10 +194,10 @@ impl<O: Observer> Engine<'_, O> {
             journal.stage = CommitStage::Rest;
             let fresh = cache.pages.next_request_number();
             let ended = journal.end_push(fresh);
-            if journal.is_commit(fresh) {
+            if ended.new_buffer {
                 cache.others.push(fresh);
             }
-            self.wake_tasks_that_await(cpu, ended);
+            self.wake_tasks_that_await(cpu, ended.awaited);
             slept = false;
         }
     }

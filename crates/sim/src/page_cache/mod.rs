@@ -7,8 +7,9 @@
 //! - State: `state` has the files' dirty pages, the limits and the rounds, `cached` what
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
-//! - Events: `events` takes a system call through the stages, and runs the flusher, which `flusher` wakes. `sync` has syncs and page locks, `reads` the stages
-//!   of reads, `deferred` reads that wait beside their task. `mapped` has page faults of a mapped file, `mappings` what those have mapped.
+//! - Events: `events` takes a system call through the stages. `events` runs the flusher; `flusher_wake_ups` wakes it.
+//!   `sync` has syncs and page locks, `reads` the stages of reads, `deferred` reads that wait beside their task.
+//!   `mapped` has page faults of a mapped file, `mappings` what those have mapped.
 //! - The file system's journal: `journal` has transactions, `xfs_log` the buffers of XFS's log, `journal_events` runs the threads and
 //!   has syncs wait.
 //! - Totals: `state::Totals`, pages dirtied and written, and the time with writers held back.
@@ -19,7 +20,7 @@ pub(crate) mod cached;
 pub(crate) mod caller;
 mod deferred;
 pub(crate) mod events;
-mod flusher;
+mod flusher_wake_ups;
 pub(crate) mod job;
 pub(crate) mod journal;
 mod journal_events;

@@ -52,21 +52,30 @@ pub(super) enum ForceStep {
 }
 
 impl XfsLog {
-    /// Adds a transaction to the buffer that is being filled; `fresh` numbers a new buffer.
-    pub(super) fn record_transaction(&mut self, transaction: u64, fresh: u64) {
+    /// Adds a transaction to the buffer that is being filled. Returns whether a new buffer is begun, which has the number `fresh`.
+    pub(super) fn record_transaction(&mut self, transaction: u64, fresh: u64) -> bool {
         self.recorded = transaction;
-        match self.buffers.back_mut() {
-            Some(buffer) if buffer.state == BufferState::Filling => buffer.last = transaction,
-            _ => self.buffers.push_back(LogBuffer {
-                number: fresh,
-                last: transaction,
-                state: BufferState::Filling,
-            }),
+        if let Some(buffer) = self.buffers.back_mut()
+            && buffer.state == BufferState::Filling
+        {
+            buffer.last = transaction;
+            return false;
         }
+        self.buffers.push_back(LogBuffer {
+            number: fresh,
+            last: transaction,
+            state: BufferState::Filling,
+        });
+        true
     }
 
-    /// The next step of a sync that needs a transaction; `has_waited`: the sync has waited for a previous buffer.
-    pub(super) fn next_step_of_sync(&mut self, transaction: u64, has_waited: bool) -> ForceStep {
+    /// Returns the next step of a sync that needs a transaction, and takes the buffer that the sync is to write; `has_waited`: the sync
+    /// has waited for a previous buffer.
+    pub(super) fn take_next_step_of_sync(
+        &mut self,
+        transaction: u64,
+        has_waited: bool,
+    ) -> ForceStep {
         if transaction > self.recorded {
             return ForceStep::Push;
         }
@@ -74,13 +83,14 @@ impl XfsLog {
         let Some(place) = place else {
             return ForceStep::Done;
         };
-        let previous = place.checked_sub(1).and_then(|at| self.buffers.get(at));
-        let previous = previous.filter(|buffer| buffer.state != BufferState::Written);
-        let previous = previous.map(|buffer| buffer.number);
+        let older = place.checked_sub(1).and_then(|at| self.buffers.get(at));
+        let unwritten_before = older
+            .filter(|buffer| buffer.state != BufferState::Written)
+            .map(|buffer| buffer.number);
         let Some(buffer) = self.buffers.get_mut(place) else {
             return ForceStep::Done;
         };
-        match (buffer.state, previous) {
+        match (buffer.state, unwritten_before) {
             (BufferState::Filling, Some(number)) if !has_waited => ForceStep::AwaitPrevious(number),
             (BufferState::Filling, _) => {
                 buffer.state = BufferState::Writing(None);
@@ -131,15 +141,15 @@ mod tests {
     #[test]
     fn the_first_sync_writes_a_buffer_and_others_wait_for_its_end() {
         let mut log = XfsLog::default();
-        assert_eq!(log.next_step_of_sync(1, false), ForceStep::Push);
-        log.record_transaction(1, 10);
-        log.record_transaction(2, 11);
-        assert_eq!(log.next_step_of_sync(1, false), ForceStep::Write(10));
-        assert_eq!(log.next_step_of_sync(2, false), ForceStep::Await(10));
+        assert_eq!(log.take_next_step_of_sync(1, false), ForceStep::Push);
+        assert!(log.record_transaction(1, 10));
+        assert!(!log.record_transaction(2, 11));
+        assert_eq!(log.take_next_step_of_sync(1, false), ForceStep::Write(10));
+        assert_eq!(log.take_next_step_of_sync(2, false), ForceStep::Await(10));
         log.set_request_of_buffer(10, 99);
         assert_eq!(log.buffer_of_request(99), Some(10));
         assert_eq!(log.end_buffer(10), [(2, 10)]);
-        assert_eq!(log.next_step_of_sync(2, false), ForceStep::Done);
+        assert_eq!(log.take_next_step_of_sync(2, false), ForceStep::Done);
         assert_eq!(log.buffer_of_request(99), None);
     }
 
@@ -147,20 +157,20 @@ mod tests {
     fn a_sync_waits_once_for_the_buffer_before_so_that_more_transactions_come_into_its_own() {
         let mut log = XfsLog::default();
         log.record_transaction(1, 10);
-        assert_eq!(log.next_step_of_sync(1, false), ForceStep::Write(10));
+        assert_eq!(log.take_next_step_of_sync(1, false), ForceStep::Write(10));
         log.record_transaction(2, 11);
         assert_eq!(
-            log.next_step_of_sync(2, false),
+            log.take_next_step_of_sync(2, false),
             ForceStep::AwaitPrevious(10)
         );
         log.record_transaction(3, 12);
         assert!(log.has_buffer(11) && !log.has_buffer(12));
-        assert_eq!(log.next_step_of_sync(2, true), ForceStep::Write(11));
+        assert_eq!(log.take_next_step_of_sync(2, true), ForceStep::Write(11));
         log.record_transaction(4, 13);
-        assert_eq!(log.next_step_of_sync(3, false), ForceStep::Await(11));
+        assert_eq!(log.take_next_step_of_sync(3, false), ForceStep::Await(11));
         // The younger buffer is written first, and ends with the older one.
         assert_eq!(log.end_buffer(11), []);
-        assert_eq!(log.next_step_of_sync(4, false), ForceStep::Write(13));
+        assert_eq!(log.take_next_step_of_sync(4, false), ForceStep::Write(13));
         assert_eq!(log.end_buffer(10), [(1, 10), (3, 11)]);
     }
 }

@@ -8,26 +8,60 @@ use crate::core::basics::{CpuId, Cycles, TaskId};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RcuSetup {
     soft_interrupt: Cycles,
-    pub(super) thread: TaskId,
+    thread: GracePeriodThread,
+}
+
+/// RCU's grace-period thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GracePeriodThread {
+    task: TaskId,
     first_cpu: Option<CpuId>,
     cpu_set: Option<usize>,
 }
 
+impl GracePeriodThread {
+    /// The thread with this task number, which begins where the machine begins it and keeps to all CPUs that are not isolated.
+    pub(crate) fn new(task: TaskId) -> Self {
+        Self {
+            task,
+            first_cpu: None,
+            cpu_set: None,
+        }
+    }
+
+    /// Sets the CPU that the task begins on, where the workload says so.
+    pub(crate) fn set_first_cpu(&mut self, cpu: Option<CpuId>) {
+        self.first_cpu = cpu;
+    }
+
+    /// Sets the number of the set of CPUs that the task keeps to; `None`: all that are not isolated.
+    pub(crate) fn set_allowed_cpu_set(&mut self, set: Option<usize>) {
+        self.cpu_set = set;
+    }
+
+    /// Number of the task, and of its background source.
+    pub(crate) fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// The CPU that the task begins on if it may run there, where the workload says so.
+    pub(crate) fn first_cpu(&self) -> Option<CpuId> {
+        self.first_cpu
+    }
+
+    /// Number of the set of CPUs that the task keeps to; `None`: all that are not isolated.
+    pub(crate) fn allowed_cpu_set(&self) -> Option<usize> {
+        self.cpu_set
+    }
+}
+
 impl RcuSetup {
-    /// Compiles RCU's figures; `thread` is the grace-period task, which begins on `first_cpu` and keeps to the CPUs of set
-    /// `cpu_set`. `None`: no CPU waits for grace periods.
-    pub(crate) fn new(
-        machine: &Machine,
-        thread: Option<TaskId>,
-        first_cpu: Option<CpuId>,
-        cpu_set: Option<usize>,
-    ) -> Option<Self> {
+    /// Compiles RCU's figures for a machine with this grace-period thread. `None`: no CPU waits for grace periods.
+    pub(crate) fn new(machine: &Machine, thread: Option<GracePeriodThread>) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
             soft_interrupt: rcu.softirq_kcycles.kilocycles_to_cycles(),
             thread,
-            first_cpu,
-            cpu_set,
         })
     }
 
@@ -36,18 +70,8 @@ impl RcuSetup {
         self.soft_interrupt
     }
 
-    /// The CPU that the grace-period task begins on, where the workload says so.
-    pub(crate) fn first_cpu(&self) -> Option<CpuId> {
-        self.first_cpu
-    }
-
-    /// Number of the set of CPUs that the grace-period task keeps to; `None`: all that are not isolated.
-    pub(crate) fn cpu_set(&self) -> Option<usize> {
-        self.cpu_set
-    }
-
-    /// The grace-period task, with the same number as its background source.
-    pub(crate) fn grace_period_task(&self) -> TaskId {
+    /// The grace-period thread.
+    pub(crate) fn grace_period_thread(&self) -> GracePeriodThread {
         self.thread
     }
 }

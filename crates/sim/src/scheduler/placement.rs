@@ -119,7 +119,7 @@ impl Placement<'_> {
     }
 
     /// Whether a task that a kernel worker wakes stays on its CPU behind the worker, which will sleep soon: the worker is bound to this CPU
-    /// and runs there alone (`is_per_cpu_kthread()` in `select_idle_sibling()`).
+    /// and runs there alone (`is_per_cpu_kthread()` and `in_task()` in `select_idle_sibling()`). Interrupts give no waker.
     fn stays_behind_kernel_worker(self, task: TaskId, waker: Option<(CpuId, bool)>) -> bool {
         let previous = self.tasks[task].cpu;
         let run_queue = &self.cpus[previous].run_queue;

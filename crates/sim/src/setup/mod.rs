@@ -9,7 +9,7 @@ use wakepath_workloads::Workload;
 
 use crate::block::completion::CompletionSetup;
 use crate::block::cost::IoCost;
-use crate::core::basics::{CpuId, Cycles, Interrupt, Timer};
+use crate::core::basics::{Cycles, Interrupt, Timer};
 use crate::core::topology::Topology;
 use crate::cpu::setup::{CpuSetup, membership_by_cpu};
 use crate::drive::volume::VolumeSetup;
@@ -20,7 +20,7 @@ use crate::error::SimError;
 use crate::frequency::setup::{ClockLimits, FrequencySetup};
 use crate::page_cache::setup::PageCacheSetup;
 use crate::power::setup::PowerSetup;
-use crate::rcu::setup::RcuSetup;
+use crate::rcu::setup::{GracePeriodThread, RcuSetup};
 use crate::rcu::state::GracePeriods;
 use crate::scheduler::setup::SchedulerSetup;
 use crate::setup::policies::Policies;
@@ -42,6 +42,19 @@ fn workload_kind(workload: &Workload) -> WorkloadKind {
         // Background work that is seen beside threads of any program is seen beside a server, too.
         Workload::RtApp(_) | Workload::Server(_) | Workload::Tasks(_) => WorkloadKind::RtApp,
     }
+}
+
+/// The CPUs to which the kernel's threads keep on a machine with `nohz_full` CPUs, as a flag by CPU (`rcu_bind_gp_kthread()`).
+/// `None`: the machine has no such CPUs.
+fn find_housekeeping_cpus(machine: &Machine) -> Option<Vec<bool>> {
+    if machine.isolation.nohz_full.is_empty() {
+        return None;
+    }
+    let cpus = 0..machine.cpus();
+    Some(
+        cpus.map(|cpu| machine.isolation.is_housekeeping(cpu))
+            .collect(),
+    )
 }
 
 /// All figures that are the same for every run of a machine and workload under a policy set.
@@ -135,9 +148,16 @@ impl Setup {
         let grace_period_cpu = recorded.and_then(|file| file.grace_period_cpu_on(machine.cpus()));
         let background =
             compile_background_sources(machine, workload_kind(workload), has_background);
+        let housekeepers = find_housekeeping_cpus(machine);
+        let cpu_set = housekeepers.map(|cpus| programs.add_cpu_set(cpus));
         let thread = background.len().checked_sub(1);
-        let housekeepers = programs.add_set_of_housekeeping_cpus(machine);
-        let rcu = RcuSetup::new(machine, thread, grace_period_cpu, housekeepers);
+        let thread = thread.map(|task| {
+            let mut thread = GracePeriodThread::new(task);
+            thread.set_first_cpu(grace_period_cpu);
+            thread.set_allowed_cpu_set(cpu_set);
+            thread
+        });
+        let rcu = RcuSetup::new(machine, thread);
         let fastest = u64::from(frequency.fastest_cpu_khz());
         let emulator = machine.emulator.as_ref();
         Ok(Self {
@@ -186,20 +206,10 @@ impl Setup {
         (0..count).map(|_| Drive::new(&self.drive)).collect()
     }
 
-    /// The CPU that RCU's grace-period task begins on, where the workload says so.
-    pub(crate) fn grace_period_cpu(&self) -> Option<CpuId> {
-        self.rcu.and_then(|rcu| rcu.first_cpu())
-    }
-
-    /// Number of the set of CPUs that RCU's grace-period task keeps to; `None`: all that are not isolated.
-    pub(crate) fn grace_period_cpu_set(&self) -> Option<usize> {
-        self.rcu.and_then(|rcu| rcu.cpu_set())
-    }
-
-    /// Number of RCU's grace-period task, and of its background source; `None` if nobody waits for grace periods.
+    /// RCU's grace-period thread; `None` if nobody waits for grace periods.
     #[inline]
-    pub(crate) fn grace_period_task(&self) -> Option<usize> {
-        self.rcu.map(|rcu| rcu.grace_period_task())
+    pub(crate) fn grace_period_thread(&self) -> Option<GracePeriodThread> {
+        self.rcu.map(|rcu| rcu.grace_period_thread())
     }
 
     /// Work in cycles to serve an interrupt; for a completion, `wakes_task` says whether it wakes its task.

@@ -14,18 +14,20 @@ impl<O: Observer> Engine<'_, O> {
             for index in 0..self.setup.background.len() {
                 // The first tasks are the workers, numbered by CPU and source. A roaming worker is the first CPU's.
                 let roams = self.setup.background[index].timer.roams;
-                let is_grace_period_thread = self.setup.grace_period_task() == Some(index);
+                let thread = self.setup.grace_period_thread();
+                let grace_period_thread = thread.filter(|thread| thread.task() == index);
+                let is_grace_period_thread = grace_period_thread.is_some();
                 let task = self.tasks.len();
                 let mut worker = Task::new_kernel_worker(cpu, !roams);
-                if is_grace_period_thread {
-                    let cpus = self.setup.grace_period_cpu_set();
-                    worker.entity.set_allowed_cpu_set(cpus);
+                if let Some(thread) = grace_period_thread {
+                    worker.entity.set_allowed_cpu_set(thread.allowed_cpu_set());
                 }
                 self.tasks.push(worker);
-                let at = match self.setup.grace_period_cpu() {
-                    Some(recorded) if is_grace_period_thread => recorded,
-                    _ if roams => self.choose_first_cpu_of_roaming_worker(task, index),
-                    _ => cpu,
+                let recorded = grace_period_thread.and_then(|thread| thread.first_cpu());
+                let at = match recorded.filter(|at| self.placement().is_allowed(task, *at)) {
+                    Some(recorded) => recorded,
+                    None if roams => self.choose_first_cpu_of_roaming_worker(task, index),
+                    None => cpu,
                 };
                 self.tasks[task].cpu = at;
                 if let Some(observer) = self.context.observer() {
@@ -157,7 +159,8 @@ impl<O: Observer> Engine<'_, O> {
         if source.callbacks {
             self.leave_rcu_callback(cpu);
         }
-        if self.setup.grace_period_task() == Some(task) {
+        let thread = self.setup.grace_period_thread();
+        if thread.is_some_and(|thread| thread.task() == task) {
             self.end_grace_period_work(cpu, task);
         } else if !self.tasks[task].is_bound() {
             self.restart_roaming_timer(cpu, task);
@@ -169,7 +172,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Handles RCU's soft interrupt on a CPU, which may wake the grace-period thread.
     #[cold]
     pub(crate) fn handle_rcu_soft_interrupt(&mut self, cpu: CpuId) {
-        let Some((rcu, thread)) = self.rcu.as_mut().zip(self.setup.grace_period_task()) else {
+        let thread = self.setup.grace_period_thread();
+        let task = thread.map(|thread| thread.task());
+        let Some((rcu, thread)) = self.rcu.as_mut().zip(task) else {
             return;
         };
         if rcu.serve_soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {

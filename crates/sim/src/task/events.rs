@@ -23,6 +23,16 @@ pub(crate) enum TaskTurn {
     Ended(usize),
 }
 
+impl From<CallTurn> for TaskTurn {
+    /// What a CPU does after a turn of a kernel thread, which never exits.
+    fn from(turn: CallTurn) -> Self {
+        match turn {
+            CallTurn::Works => Self::Busy,
+            CallTurn::Sleeps | CallTurn::Over => Self::Free,
+        }
+    }
+}
+
 impl<O: Observer> Engine<'_, O> {
     /// Picks a task on a CPU and starts its work, or decides its next step.
     pub(crate) fn pick_and_run_task(&mut self, cpu: CpuId) -> TaskTurn {
@@ -68,20 +78,11 @@ impl<O: Observer> Engine<'_, O> {
             Kind::Server(ServerTask { role, .. }) => self.end_server_segment(cpu, task, role),
             Kind::KernelThread(KernelThread::Worker) => self.end_background_work(cpu, task),
             Kind::KernelThread(KernelThread::Flusher) => {
-                match self.continue_page_cache_call(cpu, task) {
-                    CallTurn::Works => TaskTurn::Busy,
-                    CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
-                }
+                self.continue_page_cache_call(cpu, task).into()
             }
-            Kind::KernelThread(KernelThread::Journal) => match self.continue_commit(cpu, task) {
-                CallTurn::Works => TaskTurn::Busy,
-                CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
-            },
+            Kind::KernelThread(KernelThread::Journal) => self.continue_commit(cpu, task).into(),
             Kind::KernelThread(KernelThread::JournalWorker) => {
-                match self.end_work_of_journal_worker(cpu, task) {
-                    CallTurn::Works => TaskTurn::Busy,
-                    CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
-                }
+                self.end_work_of_journal_worker(cpu, task).into()
             }
             Kind::KernelThread(KernelThread::Submitter(index)) => {
                 self.end_submitter_segment(cpu, task, index)

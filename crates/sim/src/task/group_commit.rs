@@ -1,4 +1,4 @@
-//! Group commit: threads that append to a log and wait for its sync, which one of them does for all that wait.
+//! Group commit: one thread syncs a log on behalf of all waiting threads.
 //!
 //! The first thread that waits leads: it syncs all that has been appended until its sync begins. Others append and sleep meanwhile. At the
 //! end of a sync, the threads whose bytes are on the media go on, and the thread that has waited longest after these leads the next sync.

@@ -4,10 +4,10 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Isolation};
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
-use wakepath_sim::observer::{Activity, InterruptKind, Observer};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer, WakeUpSeen};
 use wakepath_sim::{Run, simulate_observed};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::{Workload, fio};
+use wakepath_workloads::{Workload, fio, tasks};
 
 /// Four cores, of which two are kept free.
 fn server(isolcpus: &[usize], nohz_full: &[usize], managed_irq: bool) -> Machine {
@@ -163,6 +163,51 @@ fn isolated_cpus_have_no_work_for_grace_periods() {
     assert!(isolated < 20, "{isolated}");
     let without_ticks = choices(&[], &[5])[5];
     assert!(without_ticks <= 2, "{without_ticks}");
+}
+
+/// RCU's grace-period thread, and the CPUs on whose run queues it came.
+#[derive(Default)]
+struct GracePeriodThread {
+    task: Option<usize>,
+    targets: Vec<usize>,
+}
+
+impl Observer for GracePeriodThread {
+    fn kernel_thread_named(&mut self, task: usize, name: &str) {
+        if name == "rcu_preempt" {
+            self.task.get_or_insert(task);
+        }
+    }
+
+    fn task_woken(&mut self, _: Nanoseconds, wake_up: WakeUpSeen) {
+        if self.task == Some(wake_up.task) {
+            self.targets.push(wake_up.target);
+        }
+    }
+}
+
+#[test]
+fn the_grace_period_thread_begins_on_its_recorded_cpu_only_if_it_may_run_there() {
+    let targets = |isolcpus: &[usize], nohz: &[usize], recorded: &str| {
+        let text = format!(
+            "kind = 'tasks'\nname = 'x'\nseconds = 0.5\nmachine_cpus = 8\n{recorded}\n\
+             [[task]]\nname = 'a'\nfirst_cpu = 0\nsteps = '''\ncallback\nrun 20us\nsleep 50ms\n'''"
+        );
+        let workload: Workload = tasks::parse(&text, "x.toml").unwrap().into();
+        let machine = server(isolcpus, nohz, false);
+        let mut seen = GracePeriodThread::default();
+        let policies = "menu + performance".parse().unwrap();
+        simulate_observed(&machine, &workload, &policies, 1, &mut seen).unwrap();
+        assert!(!seen.targets.is_empty());
+        seen.targets
+    };
+    let recorded = "grace_period_cpu = 5";
+    assert_eq!(targets(&[], &[], recorded)[0], 5);
+    for (isolcpus, nohz) in [(&[5, 6][..], &[][..]), (&[], &[5, 6])] {
+        let own = targets(isolcpus, nohz, recorded);
+        assert!(!own.contains(&5), "{own:?}");
+        assert_eq!(own, targets(isolcpus, nohz, ""));
+    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_hardware::Machine;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{CpusPolicy, FioJob, FioJobFile};
 use wakepath_workloads::rtapp::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
@@ -288,16 +287,10 @@ impl Programs {
         (first..self.cpu_sets.len()).collect()
     }
 
-    /// Adds the set of CPUs to which the kernel's threads keep on a machine with `nohz_full` CPUs (`rcu_bind_gp_kthread()`).
-    /// Returns its number; `None`: the machine has no such CPUs.
-    pub(crate) fn add_set_of_housekeeping_cpus(&mut self, machine: &Machine) -> Option<usize> {
-        if machine.isolation.nohz_full.is_empty() {
-            return None;
-        }
-        let cpus = 0..machine.cpus();
-        let keeps_house = cpus.map(|cpu| machine.isolation.is_housekeeping(cpu));
-        self.cpu_sets.push(keeps_house.collect());
-        Some(self.cpu_sets.len() - 1)
+    /// Adds a set of CPUs, given as a flag by CPU. Returns the set's number.
+    pub(crate) fn add_cpu_set(&mut self, cpus: Vec<bool>) -> usize {
+        self.cpu_sets.push(cpus);
+        self.cpu_sets.len() - 1
     }
 
     /// Compiles a file for a machine of `cpus` CPUs. The one in whose time its work is given does `khz` thousand cycles a

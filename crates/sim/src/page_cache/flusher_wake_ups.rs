@@ -13,17 +13,18 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         if cache.rests && cache.pages.exceeds_background_threshold() {
-            self.wake_flusher(cpu);
+            self.wake_flusher(cpu, Some((cpu, false)));
         }
     }
 
-    fn wake_flusher(&mut self, cpu: CpuId) {
+    /// Wakes the flusher from a CPU. `waker` is the waking task's CPU, and whether the waker is about to sleep; `None`: an interrupt wakes.
+    fn wake_flusher(&mut self, cpu: CpuId, waker: Option<(CpuId, bool)>) {
         let Some(cache) = &mut self.cache else {
             return;
         };
         cache.rests = false;
         let flusher = cache.flusher;
-        let to = self.choose_cpu_for_woken_task(flusher, Some((cpu, false)));
+        let to = self.choose_cpu_for_woken_task(flusher, waker);
         self.wake_task(Some(cpu), flusher, to);
     }
 
@@ -49,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
         if cache.pages.dirty_page_count() > 0 {
             cache.round.old = true;
             if cache.rests {
-                self.wake_flusher(cpu);
+                self.wake_flusher(cpu, None);
             }
         }
     }
