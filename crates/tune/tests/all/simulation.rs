@@ -166,7 +166,7 @@ fn short_runs_screen_every_figure_and_miss_no_change() {
     let best = plain.best.unwrap();
     let mut metrics = best.loads[0].metrics.iter();
     let (_, latency) = metrics.find(|(name, _)| name == "mean_us").unwrap();
-    let limit = format!("mean_us < {}", latency * 1.05);
+    let limit = format!("mean_us < {}", latency * 1.03);
     request.conditions = vec![limit.parse::<LoadCondition>().unwrap()];
     let answer = search_over(&machine, &["cpu-latency"], &request, false).unwrap();
     let whole = vary(&request, &answer, 10_000_000);
