@@ -41,19 +41,29 @@ pub(crate) fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Compar
         None => by_first_choice.clear(),
     }
     let mut unusual = 0.0;
-    if let Some((usual, found)) = compare_beside_usual_cpus(&compared, &comparison) {
-        unusual = 1.0 - usual.len() as f64 / compared.len() as f64;
-        (compared, comparison) = (usual, found);
+    // The bootstrap makes variations slow to find: each comparison is searched once.
+    let mut known_variations = Some(comparison.find_varying_states());
+    if let Some(variations) = &known_variations
+        && vary_with_cpus(variations)
+        && let Some((usual, found)) = compare_beside_usual_cpus(&compared, &comparison)
+    {
+        let variations = found.find_varying_states();
+        if !vary_with_cpus(&variations) {
+            unusual = 1.0 - usual.len() as f64 / compared.len() as f64;
+            (compared, comparison) = (usual, found);
+            known_variations = Some(variations);
+        }
     }
     let mut varying = BTreeMap::new();
     loop {
         let impossible = comparison.find_impossible_states(samples);
+        let known = known_variations.take();
         let mut found = if impossible.is_empty() {
-            comparison.find_varying_states()
+            known.unwrap_or_else(|| comparison.find_varying_states())
         } else {
             BTreeMap::new()
         };
-        if found.values().any(|v| *v == Variation::WithOtherCpus) {
+        if vary_with_cpus(&found) {
             found.retain(|_, variation| *variation == Variation::WithOtherCpus);
         }
         let mut constant = comparison.states.clone();
@@ -97,19 +107,24 @@ fn compare_by_first_choice(
     is_better.then_some((by_first_choice, found))
 }
 
-/// Compares states beside what other CPUs usually do, with the samples so compared; `None` unless a cost varies with other CPUs,
-/// and only in a few requests.
+/// Compares states beside what other CPUs usually do, with the samples so compared; `None` where other CPUs did nothing unusual, or
+/// a state has no cost without it.
 fn compare_beside_usual_cpus(
     samples: &[Sample],
     comparison: &Comparison,
 ) -> Option<(Vec<Sample>, Comparison)> {
     let usual = keep_usual_surroundings(samples);
-    if usual.len() == samples.len() || !comparison.varies_with_cpus() {
+    if usual.len() == samples.len() {
         return None;
     }
     let found = compare_constant_states(&usual, comparison.states.clone());
-    let is_better = found.has_costs_of_all(&comparison.states) && !found.varies_with_cpus();
-    is_better.then_some((usual, found))
+    let has_all = found.has_costs_of_all(&comparison.states);
+    has_all.then_some((usual, found))
+}
+
+fn vary_with_cpus(variations: &BTreeMap<u8, Variation>) -> bool {
+    let mut all = variations.values();
+    all.any(|variation| *variation == Variation::WithOtherCpus)
 }
 
 /// Leaves out what other CPUs did rarely, up to [`MOST_UNUSUAL`] of all requests.
@@ -214,11 +229,6 @@ impl Comparison {
 
     fn has_costs_of_all(&self, states: &BTreeSet<u8>) -> bool {
         self.states == *states && self.estimates.is_some()
-    }
-
-    fn varies_with_cpus(&self) -> bool {
-        let varying = self.find_varying_states();
-        varying.values().any(|v| *v == Variation::WithOtherCpus)
     }
 
     /// States whose cost depends on something.

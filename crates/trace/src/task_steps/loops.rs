@@ -464,6 +464,9 @@ fn find_sources_of_arrivals(all: &[FollowedTask]) -> BTreeMap<Option<String>, Ar
 
 /// Makes tasks of one name that write one at a time join each other's syncs, if they wait for these.
 fn share_syncs_of_tasks(all: &mut [FollowedTask], exclusive: &BTreeSet<String>) {
+    if exclusive.is_empty() {
+        return;
+    }
     let mut logs = 0;
     // Spins are split off behind the sharing, and need room, too.
     let counts = all.iter().map(|task| {
