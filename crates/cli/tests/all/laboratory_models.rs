@@ -143,7 +143,20 @@ fn requests_to_servers_take_as_long_as_with_a_real_kernel() {
 
 #[test]
 fn clients_commit_as_often_as_those_of_a_real_kernel() {
-    check_stored_cells("commits-6.12", "iops", 8, 4.0);
+    let compared = simulate_stored_cells("commits-6.12", "iops", 8);
+    for ([_, workload, policy], _, off) in &compared {
+        assert!(off.abs() <= 4.0, "{workload}, {policy}: {off}");
+    }
+    // Without deep states clients commit more often, in the guest and in the simulation.
+    let mut gains = BTreeMap::<&str, [[f64; 2]; 2]>::new();
+    for ([_, workload, policy], real, off) in &compared {
+        let rates = gains.entry(workload.as_str()).or_default();
+        rates[usize::from(policy != "menu")] = [*real, real * (1.0 + off / 100.0)];
+    }
+    for (workload, [with_deep_states, shallow]) in gains {
+        let is_faster = shallow.iter().zip(with_deep_states).all(|(s, d)| *s > d);
+        assert!(is_faster, "{workload}: {with_deep_states:?}, {shallow:?}");
+    }
 }
 
 #[test]
@@ -164,14 +177,16 @@ fn writes_of_clients_take_as_long_as_those_of_a_real_kernel() {
 
 #[test]
 fn syncs_on_ext4_take_as_long_as_with_a_real_kernel() {
-    // The work of a commit is fitted to one process with only C1 on. Direct writes under menu are off by 10.5 %, and write less often.
-    for (metric, cells) in [("sync_mean_us", 6), ("iops", 10)] {
+    // The work of a commit and of a write is fitted to one process with only C1 on. Three rounds each, as on XFS.
+    for (metric, cells) in [("sync_mean_us", 6), ("iops", 10), ("mean_us", 10)] {
         let mut compared = simulate_stored_cells("ext4-6.12", metric, cells);
         compared.retain(|([_, workload, policy], _, off)| {
-            let limit = if workload == "journal-direct-1" && policy == "menu" {
-                12.0
-            } else {
-                8.0
+            let limit = match (metric, workload.as_str(), policy.as_str()) {
+                // The rounds of the guest differ by 5 %, and those of the simulation by 4.
+                ("sync_mean_us", "journal-fsync-1", "menu") => 12.0,
+                // Writes wait for the block of the inodes twice as often as in the guest, as long each time.
+                ("mean_us", "journal-fsync-4", "menu") => 60.0,
+                _ => 8.0,
             };
             off.abs() > limit
         });

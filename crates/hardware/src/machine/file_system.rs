@@ -7,6 +7,7 @@ use super::Figure;
 
 const COMMIT_KCYCLES: f64 = 20.0;
 const INODE_KCYCLES: f64 = 2.0;
+const WRITE_KCYCLES: f64 = 0.0;
 const WHY: &str =
     "instructions in the laboratory (docs/background/laboratory.md), about two in a cycle";
 
@@ -36,6 +37,10 @@ pub struct FileSystem {
     #[serde(default = "assumed_inode")]
     #[schemars(extend("unit" = "1000 cycles"))]
     pub inode_kcycles: Figure,
+    /// Work of each write, beyond that of a write to the raw drive. Absent: 0, assumed.
+    #[serde(default = "assumed_write")]
+    #[schemars(extend("unit" = "1000 cycles"))]
+    pub write_kcycles: Figure,
     /// Where the kind and plain figures come from.
     pub source: String,
 }
@@ -46,4 +51,8 @@ fn assumed_commit() -> Figure {
 
 fn assumed_inode() -> Figure {
     Figure::assumed(INODE_KCYCLES, WHY)
+}
+
+fn assumed_write() -> Figure {
+    Figure::assumed(WRITE_KCYCLES, "no machine's writes were compared")
 }

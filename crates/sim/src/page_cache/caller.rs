@@ -140,6 +140,8 @@ impl Reading {
 /// A stage of a page cache call, or of the kernel's write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// At the begin of a write: wait for the request with this number, which writes the block of the file's inode.
+    AwaitInode(u64),
     /// At the begin: looks whether any page has to be read before it is partly written.
     Look,
     /// Go on to copy the call's next pages.

@@ -12,6 +12,7 @@ use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::caller::{Reading, Stage};
+use crate::page_cache::journal::BegunWrite;
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::state::{PageCache, Round};
 use crate::page_cache::write_back::WriteBack;
@@ -118,22 +119,23 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             setup.call + self.setup.cpu.extra_syscall_work(cpu)
         };
-        if writes {
-            work += self.change_timestamps_for_write(task);
-        }
+        let begun = if writes {
+            self.begin_write_on_file_system(task)
+        } else {
+            BegunWrite::default()
+        };
+        work += begun.work;
         if submits_alone {
             work += self.setup.io.async_submit_syscall_work();
         }
         let t = &mut self.tasks[task];
         let caller = t.caller.as_mut()?;
-        caller.begin_call(
-            if looks_at_pages {
-                Stage::Fetch
-            } else {
-                Stage::Look
-            },
-            pages,
-        );
+        let stage = match begun.awaits {
+            _ if looks_at_pages => Stage::Fetch,
+            Some(number) => Stage::AwaitInode(number),
+            None => Stage::Look,
+        };
+        caller.begin_call(stage, pages);
         if let Some(reading) = &mut caller.reading {
             (reading.end, reading.waited) = (offset + bytes, false);
         }
@@ -248,7 +250,8 @@ impl<O: Observer> Engine<'_, O> {
         };
         let request = &mut caller.request;
         let part = match caller.stage {
-            Stage::Look
+            Stage::AwaitInode(_)
+            | Stage::Look
             | Stage::Copy(_)
             | Stage::Dirty(_)
             | Stage::Fetch
@@ -281,6 +284,7 @@ impl<O: Observer> Engine<'_, O> {
             let caller = t.caller.as_mut()?;
             let cache = self.cache.as_mut()?;
             match caller.stage {
+                Stage::AwaitInode(number) => caller.wait_for(number, Stage::Look),
                 Stage::Look => match caller.partial_page_to_read(&cache.pages) {
                     Some(page) => {
                         caller.wait_for(0, Stage::Look);
@@ -587,12 +591,10 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         if request.direction == Direction::Read || pages.count == 0 {
-            cache.others.retain(|other| *other != number);
             cache.pages.arrivals.end_arrival(number);
         } else {
             cache.pages.count_written_pages(number, pages);
         }
-        let woken = cache.take_waiters(number);
         let depth = cache.pages.setup.most_requests_in_flight();
         let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
         let queued = if freed {
@@ -600,20 +602,29 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             VecDeque::new()
         };
-        for task in woken {
-            let to = self.choose_cpu_for_woken_task(task, None);
-            let ipi = self.wake_task(Some(cpu), task, to);
-            if let Some(caller) = &mut self.tasks[task].caller {
-                let mut ended = request;
-                ended.set_wake_up_delay(ipi);
-                caller.ended = Some(ended);
-            }
-        }
+        self.wake_tasks_after_request(cpu, number, &request);
         for task in queued {
             let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }
         self.wake_for_deferred_reads(cpu, number, &request);
+    }
+
+    /// Wakes all tasks that waited for a finished request with this number.
+    pub(super) fn wake_tasks_after_request(&mut self, cpu: CpuId, number: u64, request: &Request) {
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        cache.others.retain(|other| *other != number);
+        for task in cache.take_waiters(number) {
+            let to = self.choose_cpu_for_woken_task(task, None);
+            let ipi = self.wake_task(Some(cpu), task, to);
+            if let Some(caller) = &mut self.tasks[task].caller {
+                let mut ended = *request;
+                ended.set_wake_up_delay(ipi);
+                caller.ended = Some(ended);
+            }
+        }
     }
 
     /// Ends a page cache call, and hands the finished read or write back to its task.

@@ -6,7 +6,8 @@
 //!
 //! - ext4 (`ext4_sync_file()` in `fs/ext4/fsync.c`, `fs/jbd2/commit.c`, Linux 6.12): a thread commits one transaction at a time. The
 //!   commit flushes the drive after the data of its syncs, so that these need no other flush. A sync that looked after the begin of this
-//!   flush needs one.
+//!   flush needs one. While a commit writes the block of the inode table, no inode in the block changes: a write that has to change
+//!   timestamps waits (`do_get_write_access()` in `fs/jbd2/transaction.c`). The files' inodes share a block.
 //! - XFS (`xfs_file_fsync()` in `fs/xfs/xfs_file.c`, `fs/xfs/xfs_log_cil.c`): a worker moves the running transaction into a buffer of
 //!   the log, which [`xfs_log`](crate::page_cache::xfs_log) follows to the drive.
 
@@ -35,6 +36,8 @@ pub(crate) struct JournalSetup {
     commit: Cycles,
     /// Work in cycles of a write that changes timestamps.
     inode: Cycles,
+    /// Work in cycles of each write, beyond that of a write to the raw drive.
+    write: Cycles,
 }
 
 impl JournalSetup {
@@ -46,6 +49,7 @@ impl JournalSetup {
             tick: machine.tick_rate().period().0,
             commit: figures.commit_kcycles.kilocycles_to_cycles(),
             inode: figures.inode_kcycles.kilocycles_to_cycles(),
+            write: figures.write_kcycles.kilocycles_to_cycles(),
         })
     }
 
@@ -109,6 +113,15 @@ struct Inode {
     tick: Option<u64>,
     /// The transaction that has the change; 0: none.
     transaction: u64,
+}
+
+/// What the journal asks of a write that begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BegunWrite {
+    /// Work in cycles.
+    pub(crate) work: Cycles,
+    /// Page cache number of the request that the write waits for, if any: a request that writes the block of the file's inode.
+    pub(crate) awaits: Option<u64>,
 }
 
 /// What a sync of a file needs beside its data.
@@ -191,18 +204,34 @@ impl Journal {
         self.workers.iter_mut().find(|worker| worker.task == task)
     }
 
-    /// A write to a file begins. Returns the work in cycles to change its timestamps.
-    pub(super) fn change_timestamps(&mut self, file: usize, now: u64) -> Cycles {
+    /// A write to a file begins, and changes the file's timestamps if a tick has passed.
+    pub(super) fn begin_write(&mut self, file: usize, now: u64) -> BegunWrite {
         let tick = Some(now / self.setup.tick);
-        let running = self.running;
-        let Some(inode) = self.inodes.get_mut(file) else {
-            return 0;
-        };
-        if inode.tick == tick {
-            return 0;
+        let (running, written) = (self.running, self.blocks_being_written());
+        let (write, inode_work) = (self.setup.write, self.setup.inode);
+        match self.inodes.get_mut(file) {
+            Some(inode) if inode.tick != tick => {
+                (inode.tick, inode.transaction) = (tick, running);
+                BegunWrite {
+                    work: write + inode_work,
+                    awaits: written,
+                }
+            }
+            _ => BegunWrite {
+                work: write,
+                awaits: None,
+            },
         }
-        (inode.tick, inode.transaction) = (tick, running);
-        self.setup.inode
+    }
+
+    /// Page cache number of the request that writes the transaction's blocks on ext4, while the request is in flight.
+    pub(super) fn blocks_being_written(&self) -> Option<u64> {
+        let is_at_blocks = matches!(
+            self.stage,
+            CommitStage::LeaveForBlocks | CommitStage::Record
+        );
+        self.in_flight
+            .filter(|_| is_at_blocks && self.log.is_none())
     }
 
     /// What a sync needs once the file's data are written; `data_only`: an fdatasync.
@@ -330,6 +359,7 @@ mod tests {
             tick: TICK,
             commit: 10_001,
             inode: 7,
+            write: 1,
         };
         Journal::new(setup, 2, 10, 2)
     }
@@ -339,21 +369,38 @@ mod tests {
         flush: true,
     };
 
+    const fn begun(work: Cycles, awaits: Option<u64>) -> BegunWrite {
+        BegunWrite { work, awaits }
+    }
+
     #[test]
     fn only_the_first_write_after_a_tick_changes_the_inode() {
         let mut journal = journal();
         assert_eq!(journal.needs_of_sync(0, false), FLUSH_ONLY);
-        assert_eq!(journal.change_timestamps(0, 0), 7);
-        assert_eq!(journal.change_timestamps(0, TICK - 1), 0);
-        assert_eq!(journal.change_timestamps(1, TICK - 1), 7);
-        assert_eq!(journal.change_timestamps(0, TICK), 7);
+        let writes = [(0, 0), (0, TICK - 1), (1, TICK - 1), (0, TICK)];
+        let found = writes.map(|(file, now)| journal.begin_write(file, now));
+        assert_eq!(found, [8, 1, 8, 8].map(|work| begun(work, None)));
         assert_eq!(journal.setup.commit_work(), [5000, 5001]);
+    }
+
+    #[test]
+    fn a_change_of_timestamps_waits_while_a_commit_writes_the_inodes() {
+        let mut journal = journal();
+        (journal.stage, journal.in_flight) = (CommitStage::Record, Some(5));
+        assert_eq!(journal.begin_write(1, 0), begun(8, Some(5)));
+        // This file has the time of the tick already.
+        assert_eq!(journal.begin_write(1, 1), begun(1, None));
+        journal.stage = CommitStage::CleanUp;
+        assert_eq!(journal.begin_write(0, 0), begun(8, None));
+        let mut log = journal_on(FileSystemKind::Xfs);
+        (log.stage, log.in_flight) = (CommitStage::Record, Some(5));
+        assert_eq!(log.begin_write(0, 0), begun(8, None));
     }
 
     #[test]
     fn syncs_of_one_transaction_share_a_commit_and_later_changes_take_the_next() {
         let mut journal = journal();
-        journal.change_timestamps(0, 0);
+        journal.begin_write(0, 0);
         let first = journal.needs_of_sync(0, false);
         assert_eq!((first.transaction, first.flush), (Some(1), false));
         assert_eq!(journal.needs_of_sync(0, true), FLUSH_ONLY);
@@ -362,7 +409,7 @@ mod tests {
         assert!(journal.begin_requested_commit());
         journal.stage = CommitStage::LeaveForBlocks;
         // Another file's change comes after the transaction was closed.
-        journal.change_timestamps(1, 1);
+        journal.begin_write(1, 1);
         assert_eq!(journal.needs_of_sync(0, false), first);
         assert_eq!(journal.needs_of_sync(1, false).transaction, Some(2));
         assert!(!journal.request_commit(2));
@@ -386,7 +433,7 @@ mod tests {
         let mut journal = journal_on(FileSystemKind::Xfs);
         let workers = [0, 1, 2].map(|cpu| journal.worker_on(cpu).unwrap().task);
         assert_eq!(workers, [11, 12, 11]);
-        journal.change_timestamps(0, 0);
+        journal.begin_write(0, 0);
         // Only the sync that writes the buffer needs no flush.
         let needs = journal.needs_of_sync(0, false);
         assert_eq!((needs.transaction, needs.flush), (Some(1), true));

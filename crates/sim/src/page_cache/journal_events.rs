@@ -18,7 +18,7 @@ use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::page_cache::caller::Stage;
 use crate::page_cache::events::{CallTurn, Turn};
-use crate::page_cache::journal::{BLOCKS_BYTES, CommitStage, Journal, JournalWork};
+use crate::page_cache::journal::{BLOCKS_BYTES, BegunWrite, CommitStage, Journal, JournalWork};
 use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::xfs_log::ForceStep;
 use crate::task::state::{Step, Task};
@@ -48,16 +48,16 @@ impl<O: Observer> Engine<'_, O> {
             .extend((0..workers).map(Task::new_journal_worker));
     }
 
-    /// Notes that a task's write begins. Returns the work in cycles to change its file's timestamps.
-    pub(crate) fn change_timestamps_for_write(&mut self, task: TaskId) -> Cycles {
+    /// Notes that a task's write begins. Returns what the journal of its file system asks of the write.
+    pub(crate) fn begin_write_on_file_system(&mut self, task: TaskId) -> BegunWrite {
         let now = self.context.now();
         let caller = self.tasks[task].caller.as_ref();
         let journal = self.cache.as_mut().and_then(|cache| cache.journal.as_mut());
         match (caller, journal) {
             (Some(caller), Some(journal)) if caller.journals => {
-                journal.change_timestamps(caller.file, now)
+                journal.begin_write(caller.file, now)
             }
-            _ => 0,
+            _ => BegunWrite::default(),
         }
     }
 
@@ -230,6 +230,8 @@ impl<O: Observer> Engine<'_, O> {
                     let (bytes, kind) = (BLOCKS_BYTES, RequestKind::Plain);
                     let request = self.submit_journal_request((cpu, thread), bytes, kind);
                     self.set_request_of_thread(request);
+                    // Writes that change timestamps may wait for these blocks.
+                    self.cache.as_mut()?.others.extend(request);
                     return Some(CommitTurn::Work(leave));
                 }
                 CommitStage::LeaveForBlocks => {
@@ -369,8 +371,12 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(buffer) = buffer {
             self.give_work_to_worker(cpu, JournalWork::EndBuffer(buffer));
         } else {
+            let writes_blocks = journal.blocks_being_written().is_some();
             journal.in_flight = None;
             let thread = journal.thread;
+            if writes_blocks {
+                self.wake_tasks_after_request(cpu, number, request);
+            }
             if !self.tasks[thread].runnable {
                 let to = self.choose_cpu_for_woken_task(thread, None);
                 self.wake_task(Some(cpu), thread, to);

@@ -28,6 +28,7 @@ fn run_on_file_system(text: &str, kind: Option<FileSystemKind>, hz: f64, flush_u
             kind,
             commit_kcycles: figure(10.0),
             inode_kcycles: figure(20.0),
+            write_kcycles: figure(0.0),
             source: "a test".to_owned(),
         });
     })
@@ -117,6 +118,21 @@ fn syncs_of_several_processes_share_commits() {
             );
         }
     }
+}
+
+#[test]
+fn a_write_that_changes_timestamps_waits_while_a_commit_writes_the_inodes() {
+    let text = "[global]\nsize=16m\nioengine=psync\nrw=write\ntime_based\nruntime=500ms\n\
+                [syncs]\nfilename=a\nfsync=1\n[writes]\nfilename=b\nthinktime=100us\n";
+    let kinds = [FileSystemKind::Ext4, FileSystemKind::Xfs];
+    let [ext4, xfs] = kinds.map(|kind| run_on_file_system(text, Some(kind), 2500.0, FLUSH_US));
+    let longest = |run: &Run| run.jobs[1].latency_us.max;
+    let longer = longest(&ext4) - longest(&xfs);
+    assert!(
+        (0.3 * WRITE_US..3.0 * WRITE_US).contains(&longer),
+        "{longer}"
+    );
+    assert!((sum_of_parts(&ext4) - ext4.latency_us.mean).abs() < 1e-6);
 }
 
 #[test]

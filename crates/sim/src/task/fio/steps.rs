@@ -393,7 +393,8 @@ impl<O: Observer> Engine<'_, O> {
         if !writes {
             return submission;
         }
-        let work = submission + self.change_timestamps_for_write(task);
+        // Direct writes do not wait for the inodes' block.
+        let work = submission + self.begin_write_on_file_system(task).work;
         let t = &mut self.tasks[task];
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
