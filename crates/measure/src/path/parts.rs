@@ -1,4 +1,4 @@
-//! Where the CPU's time for a read goes at depth 1: submission, interrupt, hand-over, resume.
+//! Where the CPU's time for a read goes at depth 1: submission, interrupt, resume.
 //!
 //! Submission and interrupt are timed by a thread that submits through io_uring and spins. The reading thread's own account
 //! has submission and resume together, so the resume is the difference. Cycles are not split so: a counter of a thread has no
