@@ -156,7 +156,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (written, warning) = file.beside_earlier_if_flawed(calibration.flaw.as_deref());
     print_calibration(args.format, &written.path, &calibration, out)?;
     // Figures are printed even if the machine file cannot be written any more.
-    out.print()?;
+    output::print_result(out)?;
     let text = calibration.machine.to_toml()?;
     written
         .write(&text)
