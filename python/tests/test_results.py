@@ -10,6 +10,7 @@ import wakepath
 from conftest import contents
 
 Run = Callable[..., str]
+RECORDING = Path(__file__).parents[2] / "docs/examples/recorded-guest/reads.parquet"
 
 
 @pytest.fixture
@@ -94,6 +95,36 @@ def test_a_report_is_that_of_the_command_line(
     with pytest.raises(wakepath.Error, match="force=True"):
         wakepath.report("python", output="python.html")
     wakepath.report("python", output="python.html", force=True)
+
+
+def test_an_explained_recording_opens(tmp_path: Path, program: Run) -> None:
+    printed = program("explain", RECORDING, "--output=explained", "--format=json")
+    kind = json.loads(printed)["kinds"][0]
+    wait = kind["wait"]
+    results = wakepath.Results(tmp_path / "explained")
+    metrics = results.metrics.to_dict()
+    reads = metrics["workload"][0]
+    rows = zip(metrics["workload"], metrics["metric"], metrics["value"], strict=True)
+    means = {workload: value for workload, metric, value in rows if metric == "mean_us"}
+    assert means[reads] == pytest.approx(wait["wait_ns"] / 1e3)
+    # Reads that met the shallowest state are a workload of their own.
+    assert list(means) == [reads, f"{reads}, C1E met"]
+
+    attribution = results.attribution.to_dict()
+    columns = (attribution[name] for name in ("workload", "at", "part", "ns"))
+    parts = {part: ns for workload, at, part, ns in zip(*columns, strict=True) if (workload, at) == (reads, "mean")}
+    assert sum(parts.values()) == pytest.approx(wait["wait_ns"])
+    assert parts["submission"] == pytest.approx(wait["queued_ns"])
+    assert parts["waiting to run"] == pytest.approx(wait["hand_over_ns"] + wait["run_queue_ns"])
+    latency = results.latency.to_dict()
+    counts = zip(latency["workload"], latency["count"], strict=True)
+    assert sum(count for workload, count in counts if workload == reads) == kind["requests"]
+    assert {"drive", "idle exit, estimated"} <= set(results.timeline["name"])
+
+    compared = results.compare(metric="mean_us")
+    assert compared.text == program("compare", "explained", "--metric=mean_us", "--format=json")
+    page = wakepath.report(results.path, output=tmp_path / "page.html")
+    assert f"{reads}, C1E met" in page
 
 
 def test_runs_in_memory_have_the_same_numbers(results: wakepath.Results, study_file: Path) -> None:

@@ -43,7 +43,9 @@ pub use identity::{
     StaleFigure, describe_calibrated, find_stale_figures, take_policies_in_force_now,
 };
 pub use plan::{CalibrationPhase, CalibrationPlan, CalibrationRequest, MOST_ROUNDS, TEST_FILES};
-pub use prediction::{JobFigures, JobPrediction, PredictionRound, prediction_error};
+pub use prediction::{
+    JobFigures, JobPrediction, PowerPrediction, PredictionRound, prediction_error,
+};
 pub use surroundings::Surroundings;
 
 /// Comparisons are void on CPUs busier with other work than this, in per cent.

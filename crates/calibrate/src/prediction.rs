@@ -31,6 +31,21 @@ pub struct JobPrediction {
     pub rounds: Vec<PredictionRound>,
 }
 
+/// Power of the packages in a job: measured, and simulated with the calibrated machine, in medians over rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PowerPrediction {
+    /// Power on the machine in mW.
+    pub live_mw: f64,
+    /// Power in the simulator in mW.
+    pub simulated_mw: f64,
+    /// By how many per cent the simulation is above the machine.
+    pub error_percent: f64,
+    /// Difference without sign between any two runs on the machine in per cent; `None` with a single run.
+    pub itself_percent: Option<f64>,
+    /// Error of the simulation with the machine as captured; `None` if that has no figures of power.
+    pub uncalibrated_percent: Option<f64>,
+}
+
 /// A job in a round: measured, and simulated with what the round's calibration found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictionRound {
@@ -51,14 +66,13 @@ impl JobFigures {
 
     /// Figures of a run; `None` if the run lacks a figure.
     pub(crate) fn from_run(run: &RunRecord) -> Option<Self> {
-        // A simulated machine without power has a mean of 0.
-        let simulated = find_metric(run, "mean_mw").filter(|mw| *mw > 0.0);
-        let without_drive = simulated.map(|mw| mw - find_metric(run, "drive_mw").unwrap_or(0.0));
+        let mean = find_power(run, "mean_mw");
+        let without_drive = mean.map(|mw| mw - find_metric(run, "drive_mw").unwrap_or(0.0));
         Some(Self {
             mean_us: find_metric(run, "mean_us")?,
             p99_us: find_metric(run, "p99_us")?,
             iops: find_metric(run, "iops")?,
-            package_mw: find_metric(run, "package_mw").or(without_drive),
+            package_mw: find_power(run, "package_mw").or(without_drive),
         })
     }
 
@@ -112,15 +126,34 @@ impl JobPrediction {
 
     /// Median differences without sign between any two runs of the job on the machine; `None` with a single run.
     pub fn differences_from_itself(&self) -> Option<[f64; 3]> {
+        let pairs = self.pairs_of_live_runs().into_iter();
+        let differences: Vec<[f64; 3]> = pairs
+            .map(|(one, other)| one.percent_above(&other).map(f64::abs))
+            .collect();
+        median_of_each(&differences)
+    }
+
+    /// Power of the packages; `None` if the machine counts no energy, or the simulator has no figures of power.
+    pub fn package_power(&self) -> Option<PowerPrediction> {
+        let pairs = self.pairs_of_live_runs().into_iter();
+        let differences = pairs.filter_map(|(one, other)| one.power_percent_above(&other));
+        Some(PowerPrediction {
+            live_mw: self.median_on_machine()?.package_mw?,
+            simulated_mw: self.median_simulated()?.package_mw?,
+            error_percent: median(self.power_errors(|round| round.simulated))?,
+            itself_percent: median(differences.map(f64::abs)),
+            uncalibrated_percent: median(self.power_errors(|round| round.uncalibrated)),
+        })
+    }
+
+    /// Every two runs of the job on the machine.
+    fn pairs_of_live_runs(&self) -> Vec<(JobFigures, JobFigures)> {
         let runs: Vec<JobFigures> = self.live_runs().collect();
         let pairs = runs
             .iter()
             .enumerate()
-            .flat_map(|(index, one)| runs[..index].iter().map(move |other| (one, other)));
-        let differences: Vec<[f64; 3]> = pairs
-            .map(|(one, other)| one.percent_above(other).map(f64::abs))
-            .collect();
-        median_of_each(&differences)
+            .flat_map(|(index, one)| runs[..index].iter().map(move |other| (*one, *other)));
+        pairs.collect()
     }
 
     fn live_runs(&self) -> impl Iterator<Item = JobFigures> {
@@ -137,11 +170,13 @@ impl JobPrediction {
         errors.collect()
     }
 
-    fn power_errors(&self) -> impl Iterator<Item = f64> {
-        self.rounds.iter().filter_map(|round| {
+    /// Signed errors of the power by round, in per cent.
+    fn power_errors(&self, predicted: fn(&PredictionRound) -> JobFigures) -> Vec<f64> {
+        let errors = self.rounds.iter().filter_map(|round| {
             let live = JobFigures::median_of(round.live.iter().copied())?;
-            round.simulated.power_percent_above(&live).map(f64::abs)
-        })
+            predicted(round).power_percent_above(&live)
+        });
+        errors.collect()
     }
 }
 
@@ -149,6 +184,12 @@ impl JobPrediction {
 pub(crate) fn find_metric(run: &RunRecord, name: &str) -> Option<f64> {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map(|(_, value)| *value)
+}
+
+/// A run's power by the name of the metric. A simulated machine without power has a mean of 0, as have counters of energy that
+/// stand still.
+fn find_power(run: &RunRecord, name: &str) -> Option<f64> {
+    find_metric(run, name).filter(|mw| *mw > 0.0)
 }
 
 /// Median of each column; `None` without rows.
@@ -186,14 +227,17 @@ pub fn prediction_error(
         .iter()
         .filter_map(|job| job.differences_from_itself())
         .collect();
+    let power_errors = compared
+        .iter()
+        .flat_map(|job| job.power_errors(|round| round.simulated))
+        .map(f64::abs);
     Some(PredictionError {
         jobs: compared.len(),
         rounds: compared.iter().map(|job| job.rounds.len()).max()?,
         mean_percent: error.mean_percent,
         p99_percent: error.p99_percent,
         iops_percent: error.iops_percent,
-        package_percent: median(compared.iter().flat_map(|job| job.power_errors()))
-            .map(round_to_tenth),
+        package_percent: median(power_errors).map(round_to_tenth),
         date: conditions.date.clone(),
         kernel: conditions.kernel.clone(),
         ranking: compare_rankings(jobs),
@@ -252,6 +296,9 @@ fn mean_ratios(one: &JobPrediction, other: &JobPrediction) -> Option<(f64, f64)>
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use wakepath_hardware::Machine;
+    use wakepath_results::RunKey;
+
     use super::*;
 
     fn figures(mean_us: f64) -> JobFigures {
@@ -298,6 +345,98 @@ pub(crate) mod tests {
             "mean within 10 %, p99 10 %, IOPS 11 % (3 jobs, 2026-11-27, Linux 6.12.48)"
         );
         assert_eq!(prediction_error(&[], &conditions()), None);
+    }
+
+    /// A run's record with latencies, and with these further metrics.
+    fn record(power: &[(&str, f64)]) -> RunRecord {
+        let key = RunKey {
+            machine: "here".to_owned(),
+            workload: "reads".to_owned(),
+            policy: "unchanged".to_owned(),
+            repeat: 0,
+        };
+        let latencies = [("mean_us", 100.0), ("p99_us", 200.0), ("iops", 1e4)];
+        let metrics = latencies.iter().chain(power);
+        RunRecord {
+            metrics: metrics
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+            ..RunRecord::new(key, None, 0, 0)
+        }
+    }
+
+    /// A job's rounds from records: runs on the machine, and one with the calibrated and the captured machine each.
+    fn prediction_from_records(rounds: &[([f64; 2], [RunRecord; 2])]) -> JobPrediction {
+        let rounds = rounds.iter().map(|(live_mw, simulated)| {
+            let live = live_mw.map(|mw| JobFigures::from_run(&record(&[("package_mw", mw)])));
+            let [calibrated, captured] = simulated.each_ref().map(|run| {
+                let runs = std::slice::from_ref(run);
+                JobFigures::median_of_runs(runs).unwrap()
+            });
+            PredictionRound {
+                live: live.into_iter().map(Option::unwrap).collect(),
+                simulated: calibrated,
+                uncalibrated: captured,
+            }
+        });
+        JobPrediction {
+            job: "reads".to_owned(),
+            policy: "unchanged".to_owned(),
+            rounds: rounds.collect(),
+        }
+    }
+
+    /// A simulated run: the machine's power contains that of the drive, which RAPL does not count.
+    fn simulated(package_mw: f64) -> RunRecord {
+        record(&[("mean_mw", package_mw + 700.0), ("drive_mw", 700.0)])
+    }
+
+    #[test]
+    fn the_error_of_watts_is_that_of_the_packages() {
+        let job = prediction_from_records(&[
+            ([3_900.0, 4_100.0], [simulated(4_400.0), simulated(6_000.0)]),
+            ([4_000.0, 4_000.0], [simulated(3_200.0), simulated(6_400.0)]),
+            ([5_000.0, 5_000.0], [simulated(5_500.0), simulated(7_500.0)]),
+        ]);
+        let power = job.package_power().unwrap();
+        assert!((power.live_mw - 4_050.0).abs() < 1e-9, "{power:?}");
+        assert!((power.simulated_mw - 4_400.0).abs() < 1e-9, "{power:?}");
+        // +10, -20 and +10 %; as captured +50, +60 and +50 %.
+        assert!((power.error_percent - 10.0).abs() < 1e-9, "{power:?}");
+        let captured = power.uncalibrated_percent.unwrap();
+        assert!((captured - 50.0).abs() < 1e-9, "{power:?}");
+        assert!(power.itself_percent.unwrap() > 5.0, "{power:?}");
+
+        let error = prediction_error(&[job], &conditions()).unwrap();
+        assert_eq!(error.package_percent, Some(10.0));
+        assert_eq!(
+            error.to_string(),
+            "mean within 0 %, p99 0 %, IOPS 0 %, package power 10 % (1 job, 3 rounds, 2026-11-27, Linux 6.12.48)"
+        );
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.prediction = Some(error);
+        let text = machine.to_toml().unwrap();
+        assert!(text.contains("package_percent = 10"), "{text}");
+        let again = Machine::parse(&text, "the calibrated machine").unwrap();
+        assert_eq!(again.prediction, machine.prediction);
+    }
+
+    #[test]
+    fn watts_that_nobody_counts_have_no_error() {
+        let [known, unknown] = [4_000.0, 0.0].map(|mw| record(&[("mean_mw", mw)]));
+        for job in [
+            // Counters that stand still, and a machine file without power.
+            prediction_from_records(&[([0.0, 0.0], [known.clone(), known.clone()])]),
+            prediction_from_records(&[([4_000.0, 4_000.0], [unknown.clone(), unknown.clone()])]),
+        ] {
+            assert_eq!(job.package_power(), None);
+            let error = prediction_error(&[job], &conditions()).unwrap();
+            assert_eq!(error.package_percent, None);
+            assert!(!error.to_string().contains("power"), "{error}");
+        }
+        let as_captured = prediction_from_records(&[([4_000.0, 4_000.0], [known, unknown])]);
+        let power = as_captured.package_power().unwrap();
+        assert!(power.error_percent.abs() < 1e-9 && power.uncalibrated_percent.is_none());
     }
 
     #[test]

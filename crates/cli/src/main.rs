@@ -15,7 +15,6 @@ mod policy_set;
 mod until;
 mod waiting;
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -53,8 +52,7 @@ fn main() -> ExitCode {
         .command
         .run_command(Cli::command(), &mut out)
         .and_then(|code| {
-            messages::print_held_messages();
-            print_screen_unless_pipe_closed(&mut out).context("standard output")?;
+            output::print_result(&mut out).context("standard output")?;
             Ok((code, ()))
         });
     match result {
@@ -113,14 +111,6 @@ fn raise_open_files_limit() {
         ..limit
     };
     _ = setrlimit(Resource::Nofile, raised);
-}
-
-/// Prints the screen to standard output; a closed pipe counts as success, as the reader has seen enough.
-fn print_screen_unless_pipe_closed(out: &mut Screen) -> io::Result<()> {
-    match out.print() {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }
 
 /// Prints help or a usage error, without colours if any argument has terminal controls.

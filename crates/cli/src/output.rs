@@ -14,6 +14,8 @@ use console::Term;
 use serde::Serialize;
 use wakepath_units::printable;
 
+use crate::messages;
+
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -126,6 +128,16 @@ impl Screen {
         stdout.write_all(&self.bytes)?;
         self.bytes.clear();
         stdout.flush()
+    }
+}
+
+/// Prints notes that were held, then the screen. A closed pipe counts as success, as the reader has seen enough. Commands print
+/// before they write files, which may fail: figures that were measured are not lost with a full disk.
+pub(crate) fn print_result(out: &mut Screen) -> io::Result<()> {
+    messages::print_held_messages();
+    match out.print() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
     }
 }
 

@@ -277,6 +277,91 @@ fn a_polled_queue_has_no_interrupt() {
     assert_eq!(request.task_wait_ns(), None, "it woke nobody");
 }
 
+/// Two reads of one task, whose completions share an interrupt on CPU 0, which is where the task waits; with these events
+/// behind the interrupt.
+fn two_reads_in_one_interrupt(behind: &[Event]) -> Vec<TracedRequest> {
+    let other = other_read();
+    let queued = QueueStep::Queued {
+        block: other,
+        task: Some(TASK),
+        background: false,
+        durability: Durability::default(),
+    };
+    let mut events = submission();
+    events.extend([
+        at(7_100, 0, EventKind::Queueing(queued)),
+        at(7_200, 0, EventKind::Queueing(QueueStep::Tagged(other))),
+        at(7_300, 0, EventKind::BlockIssue(other)),
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_500, 0, DRIVE_IRQ),
+    ]);
+    events.extend_from_slice(behind);
+    let mut collector = Collector::new(&Metadata {
+        recorded: Recorded {
+            tasks: DataQuality::Exact,
+            ..Recorded::default()
+        },
+        ..Metadata::default()
+    });
+    for event in &events {
+        collector.push_event(event);
+    }
+    collector.finish().requests
+}
+
+fn other_read() -> Block {
+    Block {
+        sector: 128,
+        ..READ
+    }
+}
+
+/// With libaio and io_uring a task waits for some of its requests, and the kernel wakes it once.
+#[test]
+fn the_completion_that_woke_the_task_ends_the_wait_and_others_have_no_run_queue() {
+    let completed = |time, block| at(time, 0, EventKind::BlockComplete(block));
+    let (first, second) = (READ, other_read());
+    let waking = task(92_700, 0, TaskStep::Waking);
+    let running = task(95_000, 0, TaskStep::Running);
+    for (behind, woke) in [
+        // The first satisfied the wait: the second found a task that was awake already.
+        (
+            [
+                completed(92_000, first),
+                waking,
+                completed(93_000, second),
+                running,
+            ],
+            0,
+        ),
+        // The task waited for both.
+        (
+            [
+                completed(92_000, first),
+                completed(92_300, second),
+                waking,
+                running,
+            ],
+            1,
+        ),
+    ] {
+        let requests = two_reads_in_one_interrupt(&behind);
+        assert_eq!(requests.len(), 2);
+        let (satisfying, other) = (requests[woke], requests[1 - woke]);
+        let wake = satisfying.wake.unwrap();
+        assert_eq!(
+            (wake.task, wake.run_queue),
+            (Some(TASK), Some(2_300)),
+            "{behind:?}"
+        );
+        assert_eq!(wake.hand_over, 92_700 - satisfying.completed);
+        // From the bio until the task ran.
+        let queued = [1_000, 7_100][woke];
+        assert_eq!(satisfying.task_wait_ns(), Some(95_000 - queued));
+        assert_eq!((other.wake, other.task_wait_ns()), (None, None));
+    }
+}
+
 #[test]
 fn a_sibling_says_what_the_core_could_reach() {
     let whole = |sibling: &[Event]| {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use wakepath_settings::SettingsError;
 use wakepath_system::SystemError;
 
@@ -77,6 +78,9 @@ impl MeasureError {
 
 /// What to do about a system error, as the end of a message; empty for other errors.
 fn hint(error: &io::Error) -> &'static str {
+    if is_lost_drive(error) {
+        return " (the drive failed or was removed, and `dmesg` says which; measure again once it answers)";
+    }
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root, or a file of your own)",
         io::ErrorKind::StorageFull => " (a smaller --size needs less)",
@@ -86,9 +90,20 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::InvalidInput => {
             " (the file system does no direct I/O; name a file on a file system of the drive itself)"
         }
+        io::ErrorKind::UnexpectedEof => {
+            " (the file has become shorter, or its drive was removed; name one that stays)"
+        }
         io::ErrorKind::ResourceBusy => " (another measurement has the file)",
         _ => "",
     }
+}
+
+/// Whether the kernel could not get an answer from the drive: `EIO` of a failed request, the others of a drive that is gone.
+fn is_lost_drive(error: &io::Error) -> bool {
+    let lost = [Errno::IO, Errno::NXIO, Errno::NODEV].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|number| lost.contains(&number))
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (written, warning) = file.beside_earlier_if_flawed(calibration.flaw.as_deref());
     print_calibration(args.format, &written.path, &calibration, out)?;
     // Figures are printed even if the machine file cannot be written any more.
-    out.print()?;
+    output::print_result(out)?;
     let text = calibration.machine.to_toml()?;
     written
         .write(&text)
@@ -373,8 +373,8 @@ const HEADER: [&str; 8] = [
     "uncalibrated error %",
 ];
 
-/// A table row for each metric of a job, with medians over rounds; `None` without runs.
-fn prediction_rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
+/// A table row for each metric of a job, with medians over rounds; `None` without runs. Power has one where it is known.
+fn prediction_rows(job: &JobPrediction) -> Option<Vec<[String; 8]>> {
     let (live, simulated) = (job.median_on_machine()?, job.median_simulated()?);
     let (errors, before) = (job.errors()?, job.uncalibrated_errors()?);
     let itself = job.differences_from_itself();
@@ -383,24 +383,90 @@ fn prediction_rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
         ("p99 us", live.p99_us, simulated.p99_us),
         ("IOPS", live.iops, simulated.iops),
     ];
-    Some(std::array::from_fn(|index| {
-        let (metric, live, simulated) = values[index];
-        [
-            job.job.clone(),
-            job.policy.clone(),
-            metric.to_owned(),
-            format!("{live:.1}"),
-            format!("{simulated:.1}"),
-            format!("{:+.1}", errors[index]),
-            itself.map_or_else(String::new, |itself| format!("{:.1}", itself[index])),
-            format!("{:+.1}", before[index]),
-        ]
-    }))
+    let of_latency = values.into_iter().enumerate().map(|(index, values)| {
+        let itself = itself.map(|itself| itself[index]);
+        prediction_row(
+            job,
+            values,
+            [Some(errors[index]), Some(before[index])],
+            itself,
+        )
+    });
+    let of_power = job.package_power().map(|power| {
+        let values = ("package mW", power.live_mw, power.simulated_mw);
+        let errors = [Some(power.error_percent), power.uncalibrated_percent];
+        prediction_row(job, values, errors, power.itself_percent)
+    });
+    Some(of_latency.chain(of_power).collect())
+}
+
+/// The row of a metric. `errors`: after and before the calibration.
+fn prediction_row(
+    job: &JobPrediction,
+    (metric, live, simulated): (&str, f64, f64),
+    errors: [Option<f64>; 2],
+    itself: Option<f64>,
+) -> [String; 8] {
+    let [error, before] =
+        errors.map(|error| error.map_or_else(String::new, |error| format!("{error:+.1}")));
+    [
+        job.job.clone(),
+        job.policy.clone(),
+        metric.to_owned(),
+        format!("{live:.1}"),
+        format!("{simulated:.1}"),
+        error,
+        itself.map_or_else(String::new, |itself| format!("{itself:.1}")),
+        before,
+    ]
 }
 
 #[cfg(test)]
 mod tests {
+    use wakepath_calibrate::{JobFigures, PredictionRound};
+
     use super::*;
+
+    fn figures(package_mw: Option<f64>) -> JobFigures {
+        JobFigures {
+            mean_us: 100.0,
+            p99_us: 200.0,
+            iops: 10_000.0,
+            package_mw,
+        }
+    }
+
+    /// Rows of a job with these powers in mW: of two runs on the machine, and simulated as calibrated and as captured.
+    fn rows_with_power(powers: [Option<f64>; 4]) -> Vec<[String; 8]> {
+        let [first, second, simulated, captured] = powers.map(figures);
+        let round = PredictionRound {
+            live: vec![first, second],
+            simulated,
+            uncalibrated: captured,
+        };
+        let job = JobPrediction {
+            job: "reads".to_owned(),
+            policy: "unchanged".to_owned(),
+            rounds: vec![round],
+        };
+        prediction_rows(&job).unwrap()
+    }
+
+    #[test]
+    fn power_has_a_row_where_it_is_known() {
+        let [live, simulated, captured] = [4_000.0, 4_400.0, 6_000.0].map(Some);
+        let uncounted = rows_with_power([None, None, simulated, captured]);
+        let metrics: Vec<&str> = uncounted.iter().map(|row| row[2].as_str()).collect();
+        assert_eq!(metrics, ["mean us", "p99 us", "IOPS"]);
+        let known = rows_with_power([live, live, simulated, captured]);
+        assert_eq!(known.len(), metrics.len() + 1);
+        let power = &known[3];
+        assert_eq!(power[2..6], ["package mW", "4000.0", "4400.0", "+10.0"]);
+        assert_eq!(power[6..], ["0.0", "+50.0"]);
+        // A machine that was captured without figures of power.
+        let calibrated = rows_with_power([live, live, simulated, None]);
+        assert_eq!(calibrated[3][7], "");
+    }
 
     #[test]
     fn a_calibration_with_a_flaw_spares_an_earlier_one() {

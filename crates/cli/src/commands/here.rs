@@ -99,6 +99,26 @@ pub(super) fn find_calibration(
     name: Option<&str>,
     system: &System,
 ) -> anyhow::Result<Option<EarlierCalibration>> {
+    let found = find_calibration_and_stale_figures(name, system)?;
+    Ok(found.map(|(calibration, stale)| {
+        hold_warning_per_change(&stale);
+        calibration
+    }))
+}
+
+/// As [`find_calibration`], for commands that tell stale figures of the machine by themselves.
+pub(super) fn find_calibration_without_warning(
+    name: Option<&str>,
+    system: &System,
+) -> anyhow::Result<Option<EarlierCalibration>> {
+    let found = find_calibration_and_stale_figures(name, system)?;
+    Ok(found.map(|(calibration, _)| calibration))
+}
+
+fn find_calibration_and_stale_figures(
+    name: Option<&str>,
+    system: &System,
+) -> anyhow::Result<Option<(EarlierCalibration, Vec<StaleFigure>)>> {
     let is_live = system.root().is_live();
     let file = match name {
         Some(name) if name != HERE => name.to_owned(),
@@ -117,12 +137,12 @@ pub(super) fn find_calibration(
          --machine out"
     );
     let stale = find_stale_figures(&machine, system);
-    hold_warning_per_change(&stale);
-    Ok(Some(EarlierCalibration {
+    let calibration = EarlierCalibration {
         machine,
         file,
-        stale: stale.into_iter().map(|figure| figure.key).collect(),
-    }))
+        stale: stale.iter().map(|figure| figure.key.clone()).collect(),
+    };
+    Ok(Some((calibration, stale)))
 }
 
 /// Whether a name (`here`, or none) stands for the calibrated machine.

@@ -162,19 +162,7 @@ fn a_calibration_says_before_what_it_will_do() {
 /// A machine file with a prediction error, a job, and a study of both.
 fn machine_with_prediction_error(folder: &Path) -> [String; 3] {
     let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
-    model.prediction = Some(wakepath_hardware::machine::PredictionError {
-        jobs: 4,
-        rounds: 1,
-        mean_percent: 6.0,
-        p99_percent: 15.0,
-        iops_percent: 6.0,
-        package_percent: None,
-        date: "2026-11-27".to_owned(),
-        kernel: "6.12.48".to_owned(),
-        ranking: None,
-        itself: None,
-        uncalibrated: None,
-    });
+    model.prediction = Some(own_prediction_error());
     let text = model.to_toml().unwrap();
     let write = |name: &str, text: &str| {
         fs::write(folder.join(name), text).unwrap();
@@ -187,6 +175,23 @@ fn machine_with_prediction_error(folder: &Path) -> [String; 3] {
     ]
 }
 
+/// The error that [`OWN_PREDICTIONS`] tells.
+pub(crate) fn own_prediction_error() -> wakepath_hardware::machine::PredictionError {
+    wakepath_hardware::machine::PredictionError {
+        jobs: 4,
+        rounds: 1,
+        mean_percent: 6.0,
+        p99_percent: 15.0,
+        iops_percent: 6.0,
+        package_percent: None,
+        date: "2026-11-27".to_owned(),
+        kernel: "6.12.48".to_owned(),
+        ranking: None,
+        itself: None,
+        uncalibrated: None,
+    }
+}
+
 /// A job of random reads.
 const JOB: &str = "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\ntime_based\nruntime=100ms\n";
 
@@ -197,7 +202,7 @@ fn study_on(machine: &str) -> String {
     )
 }
 
-const OWN_PREDICTIONS: &str = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
+pub(crate) const OWN_PREDICTIONS: &str = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
 
 /// What a command that succeeds prints, and its messages.
 fn printed_and_told(arguments: &[&str]) -> [String; 2] {
@@ -273,7 +278,7 @@ fn a_study_and_its_results_say_how_far_predictions_were_off() {
 }
 
 /// A machine file with a measured figure from another kernel, and a job.
-fn calibrated_machine(folder: &Path) -> [String; 2] {
+pub(crate) fn calibrated_machine(folder: &Path) -> [String; 2] {
     use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
     let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
     let measurement = Measurement {
@@ -303,7 +308,7 @@ fn calibrated_machine(folder: &Path) -> [String; 2] {
 }
 
 /// Output and messages of a command on a machine with this calibration.
-fn run_calibrated(calibration: &str, arguments: &[&str]) -> [String; 2] {
+pub(crate) fn run_calibrated(calibration: &str, arguments: &[&str]) -> [String; 2] {
     let output = Command::new(env!("CARGO_BIN_EXE_wakepath"))
         .args(arguments)
         .env("COLUMNS", "1000")

@@ -61,7 +61,7 @@ fn assert_values(guest: &mut SystemdGuest, expected: &str) {
 }
 
 /// A guest with the package installed, and with idle states, frequencies and a battery.
-fn installed_guest(test: &str) -> Option<SystemdGuest> {
+pub(crate) fn installed_guest(test: &str) -> Option<SystemdGuest> {
     installed_guest_that_boots(test, SystemdGuest::boot)
 }
 

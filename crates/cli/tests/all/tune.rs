@@ -4,8 +4,10 @@
 use assert_cmd::assert::Assert;
 use predicates::prelude::*;
 use serde_json::Value;
+use wakepath_hardware::Machine;
 
 use crate::common::{fails_with, json, repository, wakepath};
+use crate::measure::{OWN_PREDICTIONS, calibrated_machine, own_prediction_error, run_calibrated};
 
 /// The job of the demo, 20 ms of it, over a few limits.
 fn tune(hours: &str, arguments: &[&str]) -> Assert {
@@ -94,6 +96,59 @@ fn the_table_ends_with_how_to_get_the_same_answer() {
         .stdout(predicate::str::contains(
             "`--budget 1000000 --seed 1` gives the same answer",
         ));
+}
+
+/// The calibrated machine of a folder, whose predictions were compared with it, and a job.
+fn calibrated_machine_with_prediction_error(folder: &std::path::Path) -> [String; 2] {
+    let [file, job] = calibrated_machine(folder);
+    let mut machine = Machine::load(std::path::Path::new(&file)).unwrap();
+    machine.prediction = Some(own_prediction_error());
+    std::fs::write(&file, machine.to_toml().unwrap()).unwrap();
+    [file, job]
+}
+
+#[test]
+fn the_calibrated_machine_is_told_with_its_prediction_error_and_stale_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let [machine, job] = calibrated_machine_with_prediction_error(folder.path());
+    let search = ["--over", "cpu-latency", "--seconds", "20ms", "--budget"];
+    let rest = ["400000", "--no-sensitivity", "--minimise", "p99_us"];
+    let tune = [&["tune", &job][..], &search, &rest].concat();
+    for named in [&[][..], &["--machine", "here"]] {
+        let [shown, told] = run_calibrated(&machine, &[&tune[..], named].concat());
+        assert!(shown.contains("on rk3399"), "{shown}{told}");
+        let lines: Vec<&str> = told.lines().collect();
+        // Doctor, whose fixes are tried first, looks at the same file: nothing is told twice.
+        let stale = lines.iter().filter(|line| line.contains("stale figures"));
+        let [stale] = stale.collect::<Vec<_>>()[..] else {
+            panic!("{told}");
+        };
+        assert!(
+            stale.contains("(kernel 1.2.3, now ")
+                && stale.contains("drive.read_service_us")
+                && stale.ends_with("measures them again"),
+            "{told}"
+        );
+        assert_eq!(told.matches(OWN_PREDICTIONS).count(), 1, "{told}");
+        // Who names no machine is told which was taken.
+        let chosen = lines.iter().filter(|line| line.contains("machine: here, "));
+        let files: Vec<bool> = chosen.map(|line| line.contains(&machine)).collect();
+        assert_eq!(files, vec![true; usize::from(named.is_empty())], "{told}");
+    }
+    // By its path the file may be another machine's.
+    let by_path = [&tune[..], &["--machine", &machine]].concat();
+    let [_, told] = run_calibrated(&machine, &by_path);
+    assert!(
+        told.contains(OWN_PREDICTIONS)
+            && !told.contains("stale")
+            && !told.contains("machine: here"),
+        "{told}"
+    );
+    let [shown, told] = run_calibrated("", &tune);
+    assert!(
+        shown.is_empty() && told.contains("is not calibrated"),
+        "{shown}{told}"
+    );
 }
 
 /// Leases are the daemon's, so `apply` has no part in them, and the printed configuration is one that the daemon takes.

@@ -215,7 +215,7 @@ pub(super) fn transfer(
     }
     Err(io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        format!("{done} of {expected} bytes at {offset}; the file has become shorter"),
+        format!("{done} of {expected} bytes at {offset}"),
     ))
 }
 

@@ -10,6 +10,10 @@ use super::{WakeLatency, WakeMeasurement, WakeSource};
 /// Source of a cluster's table that a measurement begins. The table's figures have origins of their own.
 const SOURCE: &str = "wakepath measure wake";
 
+/// Note of a measurement that could not allow one state at a time.
+pub(super) const COARSE: &str =
+    "coarse: the governor picked the states, because allowing one at a time needs root";
+
 /// Measured figures of an idle state of a CPU.
 struct StateFigures<'a> {
     cpu: usize,
@@ -141,7 +145,11 @@ impl WakeMeasurement {
     }
 
     /// An `[[idle_state]]` table per measured state for a machine file; `[[cluster.idle_state]]` where kinds of CPUs differ.
+    /// Where the governor picked the states, only comments.
     pub fn to_toml(&self) -> String {
+        if !self.forced {
+            return self.describe_coarse_latencies();
+        }
         let mut text = String::new();
         let (table, source) = if self.kinds().len() > 1 {
             let source = toml::Value::String(SOURCE.to_owned());
@@ -159,6 +167,24 @@ impl WakeMeasurement {
             }
             text.push_str(&source);
             text.push('\n');
+        }
+        text
+    }
+
+    /// Latencies that belong to no state, as comments of a machine file.
+    fn describe_coarse_latencies(&self) -> String {
+        let mut text = format!("# {COARSE}\n");
+        for wake in &self.wakes {
+            if let Some(latency) = &wake.latency {
+                let _ = writeln!(
+                    text,
+                    "# CPU {} woken by {} from any state: {:.1} us, the median of {}",
+                    wake.cpu,
+                    wake.source.name(),
+                    latency.median.ns / 1e3,
+                    latency.n
+                );
+            }
         }
         text
     }

@@ -512,10 +512,7 @@ impl WakeMeasurement {
             notes.push(describe_verification(&wakes));
             notes.extend(plan.note_on_several_kinds());
         } else {
-            notes.push(
-                "coarse: the governor picked the states, because allowing one at a time needs root"
-                    .to_owned(),
-            );
+            notes.push(figures::COARSE.to_owned());
         }
         notes.extend(packages.iter().filter_map(PackageWake::describe));
         notes.extend(slower_reads.iter().map(SlowerReads::describe));

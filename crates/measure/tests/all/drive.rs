@@ -3,6 +3,8 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -316,6 +318,60 @@ fn a_file_that_becomes_shorter_ends_the_measurement() {
     );
     let error = result.unwrap_err().to_string();
     assert!(error.contains("the file has become shorter"), "{error}");
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+/// Puts a file that fails each read with `EIO` in the place of an open file. The kernel has no memory of this process at the
+/// low addresses that a test file's offsets are.
+#[allow(
+    unsafe_code,
+    reason = "only the descriptor of a running measurement may be replaced"
+)]
+fn lose_drive_of(path: &Path) {
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+    let mut opened = descriptors.flatten().filter(|entry| {
+        let target = fs::read_link(entry.path());
+        target.is_ok_and(|target| target == path)
+    });
+    let entry = opened.next().unwrap();
+    assert!(opened.next().is_none());
+    let number = entry.file_name().into_string().unwrap().parse().unwrap();
+    // SAFETY: the measurement has the descriptor open and waits for this call; it is never closed here.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+    let mut descriptor = ManuallyDrop::new(descriptor);
+    let failing = File::open("/proc/self/mem").unwrap();
+    rustix::io::dup2(failing, &mut descriptor).unwrap();
+}
+
+#[test]
+fn a_drive_that_fails_ends_the_measurement_with_one_error() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let before = content(machine.path());
+    let path = fs::canonicalize(folder.path()).unwrap().join("data");
+    fs::write(&path, vec![7; 20 * MIB as usize]).unwrap();
+    let limit = machine.path().join("dev/cpu_dma_latency");
+    let free = fs::read(&limit).unwrap();
+    let plan = DrivePlan::short(TestTarget::Read(path.clone()));
+    let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let finished = |_: usize| {
+        if steps.fetch_add(1, Ordering::Relaxed) == 1 {
+            assert_ne!(fs::read(&limit).unwrap(), free);
+            lose_drive_of(&path);
+        }
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let error = measure(&system, &plan, control).unwrap_err();
+    assert_eq!(steps.into_inner(), 2);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: reading it: Input/output error (os error 5) (the drive failed or was removed, and `dmesg` says which; measure \
+             again once it answers)",
+            path.display()
+        )
+    );
+    assert_eq!(fs::read(&limit).unwrap(), free);
     assert!(different(&content(machine.path()), &before).is_empty());
 }
 

@@ -65,6 +65,8 @@ enum Behaviour {
     /// CPU 0 is a performance core and CPU 1 an efficiency core, which takes twice as long for a wake-up. Both have one idle
     /// table.
     Hybrid,
+    /// Every state is allowed, and the governor picks a deeper one for a longer pause.
+    Governed,
 }
 
 struct FakeSampler<'a> {
@@ -128,8 +130,13 @@ impl WakeSampler for FakeSampler<'_> {
         self.cpu = cpu;
         self.samples += 1;
         let allowed: Vec<usize> = (0..5).filter(|s| self.number(*s, "disable") == 0).collect();
-        let [state] = allowed[..] else {
-            panic!("not one state is allowed, but {allowed:?}");
+        let state = match allowed[..] {
+            [state] => state,
+            [_, _, _, _, _] if self.behaviour == Behaviour::Governed => {
+                let limits = [100_000, 300_000, 1_000_000, 3_000_000];
+                limits.iter().filter(|limit| gap.0 > **limit).count()
+            }
+            _ => panic!("not one state is allowed, but {allowed:?}"),
         };
         match (self.behaviour, self.samples) {
             (Behaviour::Awake, _) => return Ok(Nanoseconds(500)),
@@ -332,6 +339,70 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn without_root_nothing_is_changed_and_the_figures_are_coarse() {
+    let machine = copy_of_laptop();
+    let before = settings(machine.path());
+    let system = System::new(Root::at_directory(machine.path()));
+    let sources = [WakeSource::Task, WakeSource::Timer];
+    let plan = WakePlan::new(&system, &sources, false, Some(Duration::from_secs(1))).unwrap();
+    let described = plan.describe().join("\n");
+    assert!(
+        described.contains("changes nothing: the governor picks the states"),
+        "{described}"
+    );
+    let cancelled = AtomicBool::new(false);
+    let changed = Mutex::new(Vec::new());
+    let steps = AtomicUsize::new(0);
+    let finished = |done: usize| {
+        steps.fetch_add(done, Ordering::Relaxed);
+        let now = settings(machine.path());
+        changed.lock().unwrap().extend(different(&now, &before));
+    };
+    let sampler = FakeSampler {
+        machine: machine.path().to_owned(),
+        behaviour: Behaviour::Governed,
+        cpu: 1,
+        samples: 0,
+        ipis: 0,
+        reached: [0; 4],
+        cancelled: &cancelled,
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let result = measure_with(&system, &plan, sampler, control).unwrap();
+    assert!(result.complete && !result.forced);
+    assert_eq!(steps.into_inner(), plan.steps());
+    // Neither a setting nor a journal, at the end of any step.
+    assert_eq!(changed.into_inner().unwrap(), Vec::<String>::new());
+
+    assert_eq!(result.wakes.len(), sources.len());
+    for wake in &result.wakes {
+        assert_eq!((&wake.state, wake.exit), (&None, None), "{wake:?}");
+        assert_eq!(wake.problem, None);
+        // Pauses of 30 us to 10 ms meet shallow and deep states.
+        let median = wake.latency.as_ref().unwrap().median.ns;
+        assert!((6_000.0..300_000.0).contains(&median), "{median}");
+    }
+    assert!(result.entries.is_empty() && result.packages.is_empty());
+    let notes = result.notes.join("\n");
+    assert!(
+        notes.contains("coarse: the governor picked the states") && notes.contains("needs root"),
+        "{notes}"
+    );
+    let text = result.to_toml();
+    assert!(text.starts_with("# coarse: the governor picked"), "{text}");
+    assert!(
+        text.contains("# CPU 1 woken by task from any state: "),
+        "{text}"
+    );
+    // A latency of no state is no figure of a machine.
+    assert!(text.parse::<toml::Table>().unwrap().is_empty(), "{text}");
+    let mut laptop = Machine::find("laptop").unwrap();
+    let as_found = laptop.to_toml().unwrap();
+    assert_eq!(result.apply_to(&mut laptop), Vec::<String>::new());
+    assert_eq!(laptop.to_toml().unwrap(), as_found);
 }
 
 #[test]

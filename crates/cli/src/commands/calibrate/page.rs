@@ -102,7 +102,7 @@ fn mean_interval(job: &JobPrediction) -> Option<MeasuredInterval> {
     })
 }
 
-/// A line for the error of each metric.
+/// A line for the error of each metric, power among them where it is known.
 fn error_lines(job: &JobPrediction) -> Vec<MeasuredInterval> {
     let (Some(errors), Some(before)) = (job.errors(), job.uncalibrated_errors()) else {
         return Vec::new();
@@ -116,7 +116,17 @@ fn error_lines(job: &JobPrediction) -> Vec<MeasuredInterval> {
         high: errors[index] + itself[index] / 2.0,
         reference: Some(before[index]),
     });
-    lines.collect()
+    let power = job.package_power().map(|power| {
+        let half = power.itself_percent.unwrap_or_default() / 2.0;
+        MeasuredInterval {
+            name: format!("package power: {}", name_job(job)),
+            value: power.error_percent,
+            low: power.error_percent - half,
+            high: power.error_percent + half,
+            reference: power.uncalibrated_percent,
+        }
+    });
+    lines.chain(power).collect()
 }
 
 /// Figures of the machine file that were measured or fitted, with their intervals.

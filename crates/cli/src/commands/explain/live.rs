@@ -40,6 +40,14 @@ enum Ended {
     Command(ExitStatus),
 }
 
+/// What was seen in an interval, or in the whole time.
+struct Interval {
+    explanation: Explanation,
+    /// What `--output` and `--page` take, if something is to be written.
+    results: Option<TracedResults>,
+    ended: Ended,
+}
+
 /// Watches this machine, and explains where its requests' time went.
 pub(super) fn run(
     args: &Args,
@@ -113,7 +121,11 @@ impl Watch<'_> {
         command: Option<&mut Child>,
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
-        let (explanation, ended) = self.follow_interval(None, command)?;
+        let Interval {
+            explanation,
+            results,
+            ended,
+        } = self.follow_interval(None, command)?;
         warn_of_gaps(&explanation.coverage, self.stream.metadata().lost_events);
         warn_of_unseen_tasks(self.stream.metadata());
         if explanation.kinds.is_empty() {
@@ -130,6 +142,8 @@ impl Watch<'_> {
         }
         warn_of_missing_hooks(self.stream.metadata());
         answer::print_explanation(&explanation, self.args.by, self.args.format, out)?;
+        self.targets
+            .write_after_answer(results, &explanation, None, out)?;
         Ok(ended)
     }
 
@@ -142,7 +156,9 @@ impl Watch<'_> {
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
-            let (explanation, ended) = self.follow_interval(interval, command.as_deref_mut())?;
+            let Interval {
+                explanation, ended, ..
+            } = self.follow_interval(interval, command.as_deref_mut())?;
             if number == 0 {
                 warn_of_missing_hooks(self.stream.metadata());
             }
@@ -180,7 +196,7 @@ impl Watch<'_> {
         &mut self,
         interval: Option<Duration>,
         mut command: Option<&mut Child>,
-    ) -> anyhow::Result<(Explanation, Ended)> {
+    ) -> anyhow::Result<Interval> {
         let mut collector = Collector::new(self.stream.metadata());
         let begun = Instant::now();
         let ended = loop {
@@ -237,11 +253,12 @@ impl Watch<'_> {
             None
         };
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
-        if let Some(results) = results {
-            self.targets.write(results, &explanation, None)?;
-        }
         self.stream.forget_unused_task_names_if_half_full(&tasks);
-        Ok((explanation, ended))
+        Ok(Interval {
+            explanation,
+            results,
+            ended,
+        })
     }
 
     /// How long to watch in total; `None` without a limit.

@@ -82,10 +82,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             }
         }
     }
-    if let Some(results) = results {
-        targets.write(results, &explanation, Some(path))?;
-    }
-    answer::print_explanation(&explanation, args.by, args.format, out)
+    answer::print_explanation(&explanation, args.by, args.format, out)?;
+    targets.write_after_answer(results, &explanation, Some(path), out)
 }
 
 /// Moments of the recording, with what CPUs did around each.

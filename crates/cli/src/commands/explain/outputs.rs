@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use wakepath_explain::Explanation;
 
 use super::arguments::Args;
 use super::page::PageTarget;
 use super::results::{ResultTarget, TracedResults, check_directory};
+use crate::output::{self, Screen};
 
 /// Where results go.
 pub(super) struct OutputTargets<'a> {
@@ -39,15 +41,21 @@ impl<'a> OutputTargets<'a> {
         self.directory.is_some() || self.page.is_some()
     }
 
-    /// Writes the results of a recording, or else of this machine, as directory and page.
-    pub(super) fn write(
+    /// Prints the answer, and then writes the results of a recording, or else of this machine, as directory and page.
+    pub(super) fn write_after_answer(
         &self,
-        results: TracedResults,
+        results: Option<TracedResults>,
         explanation: &Explanation,
         recording: Option<&Path>,
+        out: &mut Screen,
     ) -> anyhow::Result<()> {
+        let Some(results) = results else {
+            return Ok(());
+        };
+        // The answer is printed even if there is no room for the files.
+        output::print_result(out).context("standard output")?;
         if let Some(target) = &self.directory {
-            results.write_directory(target)?;
+            results.write_directory(target).context("--output")?;
         }
         match &self.page {
             Some(page) => page.write(results, explanation, recording),

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Table => print_tables(&result, out),
     }?;
     // What was measured is shown even where it cannot be written any more.
-    out.print()?;
+    output::print_result(out)?;
     args.page.write(
         "The path of reads",
         describe_conditions(&result.conditions),

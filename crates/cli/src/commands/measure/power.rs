@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Table => output::write_table(out, HEADER, rows_by_figure(&result)),
     }?;
     // What was measured is shown even where it cannot be written any more.
-    out.print()?;
+    output::print_result(out)?;
     args.page.write(
         "Power",
         describe_conditions(&result.conditions),

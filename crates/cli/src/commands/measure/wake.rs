@@ -121,7 +121,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Table => print_tables(&result, out),
     }?;
     // Figures are printed even if the file for them cannot be written any more.
-    out.print()?;
+    output::print_result(out)?;
     args.output.write_figures(&result.to_toml())?;
     args.page.write(
         "Wake-ups",

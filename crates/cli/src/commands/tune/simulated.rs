@@ -116,7 +116,7 @@ fn list_fixes_by_doctor(args: &Args) -> anyhow::Result<Vec<PolicySet>> {
     let name = args.machine.as_deref();
     if here::means_calibrated_machine(name) {
         let system = System::live();
-        let calibration = here::find_calibration(name, &system)?;
+        let calibration = here::find_calibration_without_warning(name, &system)?;
         return Ok(list_fixes_for_system(&system, calibration.as_ref()));
     }
     Ok(find_capture_of_machine_file(name)
