@@ -79,7 +79,7 @@ fn library_drives_fall_into_the_known_classes() {
 #[test]
 fn known_drives_get_their_known_tables() {
     let library = DriveLibrary::builtin();
-    let of = |name: &str| {
+    let entries_of_table = |name: &str| {
         targets(
             &library
                 .find_one_model(name)
@@ -95,13 +95,13 @@ fn known_drives_get_their_known_tables() {
         "BC511 NVMe SK hynix 256GB",
         "Samsung SSD 970 EVO 500GB",
     ] {
-        assert_eq!(of(straight), [(4, 100)], "{straight}");
+        assert_eq!(entries_of_table(straight), [(4, 100)], "{straight}");
     }
     for both in [
         "WDC PC SN530 SDBPNPZ-256G-1006",
         "KBG40ZNS256G NVMe KIOXIA 256GB",
     ] {
-        assert_eq!(of(both), [(3, 100), (4, 2000)], "{both}");
+        assert_eq!(entries_of_table(both), [(3, 100), (4, 2000)], "{both}");
     }
 }
 

@@ -9,7 +9,7 @@ use wakepath_units::cpus::MAX_CPUS;
 use crate::blocks::{MAX_BLOCKS, TimeBlocks};
 use crate::cpu::{Cpu, CpuGroup};
 use crate::error::ReplayError;
-use crate::events::{CallExport, PassState};
+use crate::events::PassState;
 use crate::hotplug::HotplugRule;
 use crate::package::{PackageFigures, PackageTally};
 use crate::package_stage::PackageStage;
@@ -68,7 +68,8 @@ pub fn replay_recording(
     };
     let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
-    let mut pass = ReplayPass::new(setup, &groups, blocks, calls, hotplug, package);
+    let shared = PassState::new(setup, &groups, blocks, calls, hotplug, package);
+    let mut pass = ReplayPass::new(shared);
     pass.handle_all_events(reader, &mut progress)?;
     pass.finish_pass_and_report(reader.metadata())
 }
@@ -98,7 +99,8 @@ fn find_all_idle_windows(
     let whole = TimeBlocks::new(extent.0, extent.1, 1);
     let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
-    let mut pass = ReplayPass::new(&without_governors, groups, whole, None, hotplug, stage);
+    let shared = PassState::new(&without_governors, groups, whole, None, hotplug, stage);
+    let mut pass = ReplayPass::new(shared);
     pass.handle_all_events(reader, progress)?;
     reader.rewind_to_first_event();
     Ok(pass.into_found_windows())
@@ -152,17 +154,10 @@ impl Visitor for ReplayPass<'_> {
 }
 
 impl<'a> ReplayPass<'a> {
-    fn new(
-        setup: &'a Setup,
-        groups: &'a [CpuGroup<'a>],
-        blocks: TimeBlocks,
-        calls: Option<CallExport<'a>>,
-        hotplug: HotplugRule,
-        package: PackageStage,
-    ) -> Self {
+    fn new(shared: PassState<'a>) -> Self {
         Self {
             cpus: Vec::new(),
-            shared: PassState::new(setup, groups, blocks, calls, hotplug, package),
+            shared,
         }
     }
 

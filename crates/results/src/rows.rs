@@ -274,6 +274,24 @@ as_tuple!(TimelineSpan {
 /// Name that [`IdleRow`] has in place of an idle state for busy time.
 pub const BUSY: &str = "(busy)";
 
+impl Idle {
+    /// Makes the row for busy time in ns. `has_power`: the run has powers, so that busy time wastes no energy.
+    pub fn for_busy_time(cpu_kind: &str, time_ns: u64, has_power: bool) -> Self {
+        Self {
+            cpu_kind: cpu_kind.to_owned(),
+            state: BUSY.to_owned(),
+            time_ns,
+            entries: 0,
+            too_deep: 0,
+            too_shallow: 0,
+            above: Some(0),
+            below: Some(0),
+            added_latency_ns: Some(0),
+            wasted_energy_uj: has_power.then_some(0.0),
+        }
+    }
+}
+
 /// Parts of a request's way, in order, for [`AttributionRow`]. `drive` is queueing, wake-up and service together, where
 /// these cannot be told apart. The last two are those of requests to a server.
 pub const PARTS: [&str; 12] = [

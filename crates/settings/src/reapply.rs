@@ -13,7 +13,6 @@ use wakepath_system::{At, SettingKey, System};
 use wakepath_units::cpus::parse_cpu_list;
 
 use crate::entries::drive_model_and_serial;
-use crate::own_writes::find_own_write;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::reset::ResetEvent;
 use crate::session::EVENT_LOCK_PATIENCE;
@@ -21,7 +20,6 @@ use crate::supply_switch::{
     DriftedSetting, RecordedSetting, SupplyRecord, SupplySwitch, read_supply_record_without_lock,
     switch_set_under_lock,
 };
-use crate::write::may_result_from_write;
 use crate::{
     Change, PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, WantedSetting,
 };
@@ -205,19 +203,17 @@ fn reapply_under_lock(
     };
     let mut values = Vec::new();
     for deviation in find_deviations(session, event, record) {
-        let drifted = deviation.drifted;
-        if deviation.is_reset || settings.enforce {
+        let Deviation { drifted, is_reset } = deviation;
+        if is_reset || settings.enforce {
             session.note_own_value_if_not_in_journal(&drifted);
             values.push((drifted.key.clone(), drifted.expected.clone()));
         }
-        match (deviation.is_reset, settings.enforce) {
-            (true, _) => done.reset.push(drifted.key),
-            (false, true) => done.enforced.push(drifted),
-            (false, false) => {
-                if record.note_reported_drift(&drifted) {
-                    done.drift.push(drifted);
-                }
-            }
+        if is_reset {
+            done.reset.push(drifted.key);
+        } else if settings.enforce {
+            done.enforced.push(drifted);
+        } else if record.note_reported_drift(&drifted) {
+            done.drift.push(drifted);
         }
     }
     for change in new {
@@ -284,12 +280,7 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
                 && (has_own_value
                     || is_table_by_kernel(system, key, &found)
                     || is_interrupt_moved_off(setting, &found)),
-            drifted: DriftedSetting {
-                key: key.clone(),
-                expected: setting.values.first().cloned().unwrap_or_default(),
-                by_later_apply: find_own_write(system, &session.journal, key, &found).is_some(),
-                found,
-            },
+            drifted: setting.describe_drift(session, found),
         })
     });
     deviations.collect()
@@ -372,14 +363,6 @@ fn forget_settings_of_exchanged_drives(session: &mut Session, record: &mut Suppl
             }
             !gone
         });
-    }
-}
-
-impl RecordedSetting {
-    /// Whether a value that was read can be from wakepath.
-    pub(crate) fn results_in(&self, system: &System, found: &str) -> bool {
-        let mut values = self.values.iter();
-        values.any(|value| may_result_from_write(system, &self.key, value, found))
     }
 }
 

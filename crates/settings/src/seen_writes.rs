@@ -1,7 +1,7 @@
-//! Writes of other processes to settings that were applied, as the daemon sees them.
+//! Writes of other processes to applied settings, as a daemon sees the writes.
 //!
-//! The kernel gives notice of each write with the number of the process, whose name is looked up at once: many a process ends right
-//! after its write. The last write of each setting is kept in a file beside the journal, for `status`.
+//! The kernel's notice of a write has the number of the writing process. The process's name is looked up at once, since many a process
+//! ends right after a write. The last write to each setting is kept in a file beside the journal, for `status`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ const FILE: &str = "seen-writes.json";
 /// Name of wakepath's own processes, whose writes are in the journal.
 const OWN_NAME: &str = "wakepath";
 
-/// Time after which settings that were applied meanwhile, or CPUs that came, are watched, too.
+/// Time between two searches for newly applied settings and new CPUs.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A write of another process to a setting.
@@ -38,7 +38,7 @@ pub struct SeenWrite {
     pub value: String,
     /// Number of the process.
     pub process: u32,
-    /// Name of the process; `None`: it had ended already.
+    /// Name of the process; `None`: the process had ended already.
     pub name: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl SeenWrite {
     }
 }
 
-/// The last write of another process to each setting that a daemon has seen in this boot. Only root can read them.
+/// Reads the last foreign write to each setting in this boot, as a daemon has seen the writes. Only root can read the file.
 pub(crate) fn read_seen_writes(system: &System) -> Vec<SeenWrite> {
     let directory = open_journal_directory(system.root(), false).ok().flatten();
     let content = directory
@@ -74,8 +74,8 @@ pub(crate) fn read_seen_writes(system: &System) -> Vec<SeenWrite> {
         .map_or_else(Vec::new, |seen| seen.writes)
 }
 
-/// Watches applied settings, calls `tell` for each foreign write, and stores the last write of each setting for `status`. A process
-/// that repeats its last write is passed over. Goes on until an error.
+/// Watches applied settings, calls `tell` for each foreign write, and stores the last write to each setting for `status`. A process's
+/// repeated write of the same value is passed over. The watch ends only with an error.
 ///
 /// # Errors
 /// The kernel gives this process no notice of writes.
@@ -110,8 +110,8 @@ pub fn watch_applied_settings(system: &System, tell: impl Fn(&SeenWrite)) -> Res
 /// Settings by device and inode of their files.
 type WatchedFiles = BTreeMap<(u64, u64), SettingKey>;
 
-/// Takes notices of writes to the files of settings that were applied. Settings that a process changes all the time, as the daemon
-/// does for leases, are left out.
+/// Watches the files of applied settings. Settings that a process changes all the time, such as latency requests of the daemon's
+/// leases, are left out.
 fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> WatchedFiles {
     let layers = Journal::read_without_lock(system.root()).map_or_else(Vec::new, |j| j.layers);
     let (held, applied): (Vec<_>, Vec<_>) = layers
@@ -146,7 +146,7 @@ fn identity_of_file(file: impl AsFd) -> Option<(u64, u64)> {
     Some((found.st_dev, found.st_ino))
 }
 
-/// The foreign write behind a notice; `None` for a write of wakepath's own.
+/// Finds the foreign write behind a notice; `None` for a write by wakepath.
 fn find_foreign_write(
     system: &System,
     watched: &WatchedFiles,
@@ -173,8 +173,8 @@ fn find_foreign_write(
     })
 }
 
-/// Whether a process without a name may have been wakepath. An `apply` leaves the value in the journal, and a `restore` removes
-/// the setting from there.
+/// Whether a process without a name may have been wakepath. An `apply` leaves the value in the journal; a `restore` removes the
+/// setting from the journal.
 fn may_be_own_write(system: &System, key: &SettingKey, value: &str) -> bool {
     let Some(journal) = Journal::read_without_lock(system.root()) else {
         return true;
@@ -184,7 +184,7 @@ fn may_be_own_write(system: &System, key: &SettingKey, value: &str) -> bool {
         || find_own_write(system, &journal, key, value).is_some()
 }
 
-/// Replaces the file beside the journal.
+/// Replaces the file of seen writes.
 fn keep_seen_writes(system: &System, writes: &[SeenWrite]) -> io::Result<()> {
     let Some(directory) = open_journal_directory(system.root(), false)? else {
         return Ok(());
@@ -196,7 +196,7 @@ fn keep_seen_writes(system: &System, writes: &[SeenWrite]) -> io::Result<()> {
     replace_file_durably_in(&directory, FILE, &content, owner_only_permissions())
 }
 
-/// The write that gave a setting the value that was found.
+/// Finds the seen write that gave a setting its present value.
 pub(crate) fn find_seen_write<'a>(
     seen: &'a [SeenWrite],
     key: &SettingKey,

@@ -49,6 +49,23 @@ impl RecordedSetting {
             reported: None,
         }
     }
+
+    /// Whether a value that was read can be from wakepath.
+    pub(crate) fn results_in(&self, system: &System, found: &str) -> bool {
+        let mut values = self.values.iter();
+        values.any(|value| may_result_from_write(system, &self.key, value, found))
+    }
+
+    /// The setting as drifted to a value that is not from wakepath's persistent settings.
+    pub(crate) fn describe_drift(&self, session: &Session, found: String) -> DriftedSetting {
+        let own_write = find_own_write(&session.system, &session.journal, &self.key, &found);
+        DriftedSetting {
+            key: self.key.clone(),
+            expected: self.values.first().cloned().unwrap_or_default(),
+            by_later_apply: own_write.is_some(),
+            found,
+        }
+    }
 }
 
 impl SupplyRecord {
@@ -287,17 +304,7 @@ fn find_drifted_settings(session: &Session, record: &SupplyRecord) -> Vec<Drifte
     let system = &session.system;
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read_setting(&setting.key).ok()?;
-        let is_ours = setting
-            .values
-            .iter()
-            .any(|value| may_result_from_write(system, &setting.key, value, &found));
-        (!is_ours).then(|| DriftedSetting {
-            key: setting.key.clone(),
-            expected: setting.values.first().cloned().unwrap_or_default(),
-            by_later_apply: find_own_write(system, &session.journal, &setting.key, &found)
-                .is_some(),
-            found,
-        })
+        (!setting.results_in(system, &found)).then(|| setting.describe_drift(session, found))
     });
     drifted.collect()
 }

@@ -11,6 +11,12 @@ use rustix::io::{Errno, read};
 /// Bytes of a notice (`struct fanotify_event_metadata`).
 const NOTICE_BYTES: usize = 24;
 
+/// Offset in bytes from a notice's begin to the file descriptor.
+const DESCRIPTOR: usize = 16;
+
+/// Offset in bytes from a notice's begin to the process's number.
+const PROCESS: usize = 20;
+
 /// Most notices that are read at once.
 const NOTICES: usize = 64;
 
@@ -94,15 +100,17 @@ impl FileWrites {
 /// Parses a notice; `None` where it has no file, as where notices were lost.
 #[expect(unsafe_code, reason = "a notice has a descriptor as a number")]
 fn parse_notice(notice: &[u8]) -> Option<FileWrite> {
-    let number_at = |place: usize| {
-        let bytes = notice.get(place..place + 4)?.try_into().ok()?;
-        Some(i32::from_ne_bytes(bytes))
-    };
-    let descriptor = number_at(16).filter(|number| *number >= 0)?;
+    let descriptor = read_number(notice, DESCRIPTOR).filter(|number| *number >= 0)?;
     // SAFETY: the kernel has opened this descriptor for the notice, and nobody else knows it.
     let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let process = u32::try_from(number_at(20)?).ok()?;
+    let process = u32::try_from(read_number(notice, PROCESS)?).ok()?;
     Some(FileWrite { file, process })
+}
+
+/// Reads a number with four bytes.
+fn read_number(notice: &[u8], place: usize) -> Option<i32> {
+    let bytes = notice.get(place..place + 4)?.try_into().ok()?;
+    Some(i32::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -139,8 +147,7 @@ mod tests {
             panic!("{found:?}");
         };
         assert_eq!(write.process, process);
-        let inode = |file: OwnedFd| fstat(file).unwrap().st_ino;
-        let expected = inode(File::open(&watched).unwrap().into());
-        assert_eq!(fstat(&write.file).unwrap().st_ino, expected);
+        let expected = fstat(File::open(&watched).unwrap()).unwrap();
+        assert_eq!(fstat(&write.file).unwrap().st_ino, expected.st_ino);
     }
 }

@@ -42,12 +42,15 @@ fn cores_of_two_kinds_become_two_clusters() {
         "3400000",
     );
     let hybrid = machine(root);
-    let of = |index: usize| {
+    let figures_of_cluster = |index: usize| {
         let c = &hybrid.cluster[index];
         (c.cpus, c.capacity, c.max_frequency().0)
     };
-    assert_eq!((of(0).0, of(0).1), (1, 1024));
-    assert_eq!(of(1), (1, 580, 3_400_000));
+    assert_eq!(
+        (figures_of_cluster(0).0, figures_of_cluster(0).1),
+        (1, 1024)
+    );
+    assert_eq!(figures_of_cluster(1), (1, 580, 3_400_000));
     set(root, "sys/devices/system/cpu/cpu1/cpu_capacity", "634");
     assert_eq!(machine(root).cluster[1].capacity, 634);
     // Lists that make no sense leave it to the capacities.
@@ -69,13 +72,16 @@ fn cores_of_two_capacities_become_two_clusters() {
     capacity(0, "446");
     capacity(1, "892");
     let machine = machine(root);
-    let of = |index: usize| {
+    let core_and_capacity = |index: usize| {
         (
             &*machine.cluster[index].name,
             machine.cluster[index].capacity,
         )
     };
-    assert_eq!([of(0), of(1)], [("efficiency", 512), ("performance", 1024)]);
+    assert_eq!(
+        [core_and_capacity(0), core_and_capacity(1)],
+        [("efficiency", 512), ("performance", 1024)]
+    );
     assert_eq!(machine.scheduler.home.cluster, "performance");
     // Cores of a kind that the firmware ranks.
     capacity(0, "1009");
@@ -113,10 +119,10 @@ fn each_kind_of_core_has_its_own_idle_states() {
         let states = machine
             .idle_states_on_cluster(&machine.cluster[cluster])
             .into_owned();
-        let of = |s: wakepath_hardware::machine::MachineIdleState| {
+        let name_and_latency = |s: wakepath_hardware::machine::MachineIdleState| {
             (s.name, s.exit_latency_us.value, s.disabled)
         };
-        states.into_iter().map(of).collect()
+        states.into_iter().map(name_and_latency).collect()
     };
     let before = machine(root);
     assert_eq!(own(&before, 0), own(&before, 1));

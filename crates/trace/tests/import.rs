@@ -685,7 +685,7 @@ fn what_is_said_of_several_files_adds_up() {
     let idle = " a-1 [002] 9.000000001: cpu_idle: state=1 cpu_id=2\n a-1 [002] 9.1: cpu_idle: state=4294967295 cpu_id=2\n a-1 [002] 9.2: other: x\n";
     fs::write(path("lossy.txt"), &lossy).unwrap();
     fs::write(path("idle.txt"), format!("CPU:2 [LOST 3 EVENTS]\n{idle}")).unwrap();
-    let of = |names: &[&str]| {
+    let import_files = |names: &[&str]| {
         import_with(|writer| {
             let mut last = None;
             for name in names {
@@ -710,7 +710,7 @@ fn what_is_said_of_several_files_adds_up() {
     )
     .unwrap();
     writer.finish_and_count_events().unwrap();
-    let alone = of(&["lossy.txt"]).metadata;
+    let alone = import_files(&["lossy.txt"]).metadata;
     assert_eq!(alone.recorded.sleep_length, DataQuality::Inferred);
     for names in [
         ["lossy.txt", "idle.parquet"],
@@ -718,7 +718,7 @@ fn what_is_said_of_several_files_adds_up() {
         ["lossy.txt", "idle.txt"],
         ["idle.txt", "lossy.txt"],
     ] {
-        let done = of(&names);
+        let done = import_files(&names);
         let metadata = &done.metadata;
         assert_eq!(
             (metadata.lost_events, metadata.other_events),

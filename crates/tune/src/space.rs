@@ -247,10 +247,6 @@ impl Space {
     pub fn for_drive(drive: &DriveModel, over: &[String]) -> Result<Self, TuneError> {
         let over = &join_policies_split_at_commas(over);
         find_names_that_cannot_be_searched(over, Place::Sim)?;
-        let concerns_drive = |name: &str| {
-            let mut parts = DRIVE_PARTS.iter();
-            parts.any(|part| name == *part || is_policy_with_keys_in_dimension(name, part))
-        };
         if let Some(other) = over.iter().find(|name| !concerns_drive(name)) {
             return Err(TuneError::Space(format!(
                 "--over {other}: recorded I/O of a drive answers only to {}; leave it out, or give a fio job as the load",
@@ -284,14 +280,10 @@ impl Space {
         missing: &[String],
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) {
-        let could_run = |text: &&String| {
-            let set = text.parse::<PolicySet>();
-            set.is_ok_and(|set| resolve(&set).is_ok())
-        };
         let names: Vec<&str> = missing
             .iter()
-            .filter(could_run)
             .map(String::as_str)
+            .filter(|text| is_set_accepted(text, resolve))
             .collect();
         if let Some(offered) = names
             .first()
@@ -352,8 +344,10 @@ impl Space {
         known_sets: &mut BTreeSet<String>,
     ) {
         let all_wanted = is_mechanism_named_or_default(over, PROFILES_PART);
-        let is_wanted = |text: &str| all_wanted || over.iter().any(|name| name == text);
-        for profile in PROFILES.iter().filter(|profile| is_wanted(profile.text)) {
+        for profile in PROFILES {
+            if !all_wanted && over.iter().all(|name| name != profile.text) {
+                continue;
+            }
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
@@ -617,14 +611,30 @@ fn named_policies_of_mechanism(
     if is_mechanism_named_or_default(over, name) {
         return policies.into_iter().chain(with_keys).collect();
     }
-    let is_named = |text: &String| {
-        text.parse::<PolicySpec>().is_ok_and(|policy| {
-            let policy_name = policy.mechanism().name;
-            !is_part_name(policy_name) && over.iter().any(|wanted| wanted == policy_name)
-        })
-    };
-    let single = policies.into_iter().filter(is_named);
-    single.chain(with_keys).collect()
+    let all = policies.into_iter();
+    all.filter(|text| is_named_as_single_policy(text, over))
+        .chain(with_keys)
+        .collect()
+}
+
+/// Whether `over` names a policy by its mechanism, such as `teo` among the idle governors.
+fn is_named_as_single_policy(text: &str, over: &[String]) -> bool {
+    text.parse::<PolicySpec>().is_ok_and(|policy| {
+        let policy_name = policy.mechanism().name;
+        !is_part_name(policy_name) && over.iter().any(|wanted| wanted == policy_name)
+    })
+}
+
+/// Whether a name in `--over` is a drive's part, or a policy in such a part.
+fn concerns_drive(name: &str) -> bool {
+    let mut parts = DRIVE_PARTS.iter();
+    parts.any(|part| name == *part || is_policy_with_keys_in_dimension(name, part))
+}
+
+/// Whether `resolve` accepts the set in a text.
+fn is_set_accepted(text: &str, resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>) -> bool {
+    let set = text.parse::<PolicySet>();
+    set.is_ok_and(|set| resolve(&set).is_ok())
 }
 
 /// Names that `--over` takes.

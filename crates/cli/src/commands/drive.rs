@@ -17,7 +17,7 @@ use wakepath_units::Microwatts;
 use crate::input;
 use crate::messages::{note, warning};
 use crate::output::{self, Format, Screen};
-use states::print_declared_states_and_contradictions;
+use states::{latency_and_rank_cells, print_declared_states_and_contradictions};
 
 pub(super) use kept::MAX_DUMP;
 pub(super) use model::find_drive_file_or_kept_drive;
@@ -429,22 +429,17 @@ fn print_states_as_csv(
     ];
     let rows = tables.iter().flat_map(|table| {
         table.drive.states.iter().enumerate().map(move |(i, s)| {
-            [
+            let mut row = vec![
                 model.name.clone(),
                 table.drive.firmware.clone(),
                 table.samples.to_string(),
                 i.to_string(),
                 u8::from(s.non_operational).to_string(),
                 microwatts_or_empty(s.max_power),
-                s.entry_latency_us.to_string(),
-                s.exit_latency_us.to_string(),
-                s.read_throughput_rank.to_string(),
-                s.read_latency_rank.to_string(),
-                s.write_throughput_rank.to_string(),
-                s.write_latency_rank.to_string(),
-                microwatts_or_empty(s.idle_power),
-                microwatts_or_empty(s.active_power),
-            ]
+            ];
+            row.extend(latency_and_rank_cells(s));
+            row.extend([s.idle_power, s.active_power].map(microwatts_or_empty));
+            row
         })
     });
     output::write_csv(out, header, rows)

@@ -258,23 +258,24 @@ impl RunArgs {
     }
 }
 
+/// Plans the study of a file or a built-in one, with further policy sets.
+fn load_plan(
+    study: &Path,
+    on: RunOrigin,
+    policy: &[PolicySet],
+    programs: ProgramPermission,
+) -> anyhow::Result<Plan> {
+    let sets = policy_set::sets_with_governor_paths_for_study(study, policy)?;
+    Ok(Plan::load_with_sets(study, on, &sets, programs.allowed)?)
+}
+
 fn check_and_print_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let plan = Plan::load_with_sets(
-        &args.study,
-        args.on,
-        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
-        args.programs.allowed,
-    )?;
+    let plan = load_plan(&args.study, args.on, &args.policy, args.programs)?;
     check::check_and_print_plan(&plan, args.jobs.count_or_all_cores(), args.format, out)
 }
 
 fn run_study_into_directory(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let plan = Plan::load_with_sets(
-        &args.study,
-        args.on,
-        &policy_set::sets_with_governor_paths_for_study(&args.study, &args.policy)?,
-        args.programs.allowed,
-    )?;
+    let plan = load_plan(&args.study, args.on, &args.policy, args.programs)?;
     plan.check_programs_allowed()?;
     if args.shard.is_some() && args.on != RunOrigin::Sim {
         bail!(

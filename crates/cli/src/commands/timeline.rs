@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use wakepath_report::perfetto;
-use wakepath_study::plan::Plan;
+use wakepath_study::plan::{Cell, Plan};
 use wakepath_study::recorder::{self, FollowedTasks, Recorder};
 use wakepath_study::run::sim::Sim;
 use wakepath_study::timeline::Observed;
 use wakepath_trace::recording::{Overwrite, Writer};
 use wakepath_units::{Nanoseconds, quantity};
+use wakepath_workloads::Workload;
 
 use crate::{new_file, waiting};
 
@@ -85,9 +86,7 @@ impl TimelineArgs {
         plan: &Plan,
         sim: &Sim<'_>,
     ) -> anyhow::Result<()> {
-        let cell = plan.cell_at(0);
-        let workload = plan.workloads[cell.workload].simulated_workload();
-        let workload = workload.context("no workload that can be simulated")?;
+        let (cell, workload) = first_cell_with_workload(plan)?;
         let machine = sim.machine_under_policy(cell)?;
         let metadata = recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?;
         // A recording gets its name only when complete, whatever happens meanwhile.
@@ -126,10 +125,7 @@ impl TimelineArgs {
         plan: &Plan,
         sim: &Sim<'_>,
     ) -> anyhow::Result<()> {
-        let cell = plan.cell_at(0);
-        let workload = plan.workloads[cell.workload]
-            .simulated_workload()
-            .context("no workload that can be simulated")?;
+        let (cell, workload) = first_cell_with_workload(plan)?;
         new_file::write_whole_file(path, self.force, |file| {
             let span = self.perfetto_span;
             let machine = sim.machine_under_policy(cell)?;
@@ -140,6 +136,13 @@ impl TimelineArgs {
             Ok(())
         })
     }
+}
+
+/// The first cell of a plan, with the workload to simulate.
+fn first_cell_with_workload(plan: &Plan) -> anyhow::Result<(Cell, &Workload)> {
+    let cell = plan.cell_at(0);
+    let workload = plan.workloads[cell.workload].simulated_workload();
+    Ok((cell, workload.context("no workload that can be simulated")?))
 }
 
 /// A writer that refuses all bytes after Ctrl-C.

@@ -201,14 +201,14 @@ fn a_crate_imports_from_rows_above_its_own() {
 /// The sources below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-    let of = |path: PathBuf| {
+    let files_below = |path: PathBuf| {
         if path.is_dir() {
             sources(&path)
         } else {
             vec![path]
         }
     };
-    entries.flat_map(of).collect()
+    entries.flat_map(files_below).collect()
 }
 
 /// How many files of a crate are in circles. A number may only fall: a new circle needs a module below both files.

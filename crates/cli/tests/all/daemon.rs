@@ -36,10 +36,10 @@ impl Daemon {
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(WAKEPATH);
         let command = command.arg("daemon").args(arguments);
-        Self::of(command.envs(environment.iter().copied()))
+        Self::start_command(command.envs(environment.iter().copied()))
     }
 
-    fn of(command: &mut Command) -> Self {
+    fn start_command(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (send, lines) = mpsc::channel();
@@ -915,7 +915,7 @@ fn observed_timeouts_that_nobody_can_observe_are_said_to_be_off() {
     let rest = ["daemon", "--root", root, "--config", &config];
     let mut command = Command::new("setpriv");
     command.args(rights).args(rest);
-    let mut daemon = Daemon::of(&mut command);
+    let mut daemon = Daemon::start_command(&mut command);
     let said = daemon.until("off: ");
     assert!(said.contains("observed timeouts, instead"), "{said}");
     daemon.until("table of nvme0");

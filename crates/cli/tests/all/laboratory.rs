@@ -81,8 +81,8 @@ fn line(policy: &str, repeat: u32, ns: u64) -> String {
 
 fn all_lines() -> Vec<String> {
     let policies = ["menu", "ladder"];
-    let of = |policy: &&str| [0, 1].map(|repeat| line(policy, repeat, 100_000));
-    policies.iter().flat_map(of).collect()
+    let lines_of_policy = |policy: &&str| [0, 1].map(|repeat| line(policy, repeat, 100_000));
+    policies.iter().flat_map(lines_of_policy).collect()
 }
 
 #[test]
@@ -368,12 +368,12 @@ fn rt_app_and_flushes_run_in_a_guest() {
         ("sync", "iops", 0.08),
         ("sync", "mean_us", 0.08),
     ] {
-        let of = |side: &str| {
+        let figures_of_side = |side: &str| {
             let all = cells(&out.join(side), metric);
             let found = all.into_iter().find(|((name, _), _)| name == workload);
             found.unwrap().1
         };
-        let (simulated, real) = (of("sim"), of("lab"));
+        let (simulated, real) = (figures_of_side("sim"), figures_of_side("lab"));
         println!("{workload}: {metric} {simulated:.1}, really {real:.1}");
         assert!(
             (simulated / real - 1.0).abs() < near,
@@ -721,7 +721,7 @@ fn several_laboratories_fetch_a_package_at_the_same_time() {
         .into_iter()
         .map(|one| one.wait_with_output().unwrap())
         .collect();
-    let said = |of: &Output| String::from_utf8_lossy(&of.stderr).into_owned();
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     if done
         .iter()
         .all(|one| one.status.code() == Some(UNAVAILABLE))

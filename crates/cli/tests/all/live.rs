@@ -180,10 +180,12 @@ fn a_dry_run_writes_nothing_and_says_all() {
     let report = json(&wakepath(&arguments).success());
     assert_eq!(content(machine.path()), before);
     assert!(!machine.path().join("var").exists());
-    let change = |name: &str, of: &str| {
+    let change = |name: &str, place: &str| {
         let all = report["changes"].as_array().unwrap();
-        let found = all.iter().find(|c| c["setting"] == name && c["of"] == of);
-        let found = found.unwrap_or_else(|| panic!("no {name} of {of}"));
+        let found = all
+            .iter()
+            .find(|c| c["setting"] == name && c["of"] == place);
+        let found = found.unwrap_or_else(|| panic!("no {name} of {place}"));
         (
             found["old"].as_str().unwrap().to_owned(),
             found["new"].clone(),

@@ -373,8 +373,8 @@ fn without_root_it_says_what_it_could_not_read() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let not_read = report["not_read"].as_array().unwrap();
     if Path::new("/dev/cpu_dma_latency").exists() {
-        let of = |m: &&serde_json::Value| m["path"] == "dev/cpu_dma_latency";
-        let missing = not_read.iter().find(of).unwrap();
+        let is_latency_limit = |m: &&serde_json::Value| m["path"] == "dev/cpu_dma_latency";
+        let missing = not_read.iter().find(is_latency_limit).unwrap();
         assert_eq!(missing["why"], "needs root");
     }
     let apply = unprivileged(&[program, "apply", "cpu-latency[limit=50us,cpus=all]"]).unwrap();

@@ -106,7 +106,7 @@ fn the_page_shows_that_a_worse_governor_is_worse() {
         ],
     );
     let of_sim = json(&of_sim.success());
-    let median = |index: usize, of: &str| of_sim["results"][index][of].as_f64().unwrap();
+    let median = |index: usize, metric: &str| of_sim["results"][index][metric].as_f64().unwrap();
     assert!(
         median(1, "too_deep") > 2.0 * median(0, "too_deep"),
         "{of_sim}"
@@ -139,8 +139,8 @@ fn the_page_shows_that_a_worse_governor_is_worse() {
     assert!(said.contains("--allow-programs runs it"), "{said}");
     let again = [&again[..], &["--allow-programs"]].concat();
     run(folder.path(), &again).success();
-    let csv = |of: &str| {
-        let printed = run(folder.path(), &["compare", of, "--format", "csv"]).success();
+    let csv = |results: &str| {
+        let printed = run(folder.path(), &["compare", results, "--format", "csv"]).success();
         String::from_utf8_lossy(&printed.get_output().stdout).into_owned()
     };
     assert_eq!(csv("own-results"), csv("again"));

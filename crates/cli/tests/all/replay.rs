@@ -320,7 +320,7 @@ fn files_have_more_digits_than_people_read() {
     let out = folder.path().join("e.parquet");
     let out = out.to_str().unwrap();
     wakepath(&["import", epyc(2500).to_str().unwrap(), "-o", out]).success();
-    let of = |more: &[&str]| {
+    let print_replay = |more: &[&str]| {
         let machine = ["replay", out, "--machine", "epyc-7502"];
         let done = wakepath(&[&machine, more].concat()).success();
         String::from_utf8(done.get_output().stdout.clone()).unwrap()
@@ -329,7 +329,10 @@ fn files_have_more_digits_than_people_read() {
         let package = line.contains("package").then_some(line)?;
         Some(package.rsplit(separator).next()?.trim().to_owned())
     };
-    let (text, csv) = (of(&[]), of(&["--table", "states", "--format", "csv"]));
+    let (text, csv) = (
+        print_replay(&[]),
+        print_replay(&["--table", "states", "--format", "csv"]),
+    );
     let read = text.lines().find_map(|l| energy(l, ' ')).unwrap();
     let full = csv.lines().find_map(|l| energy(l, ',')).unwrap();
     assert!(read.len() <= 8 && full.len() > 10, "{read} {full}");

@@ -107,8 +107,8 @@ const STUDY: &str = "name = 'recorded'\nrepeats = 5\nbaseline = 'unchanged'\n\
 
 /// The metric of a policy by block.
 fn values(rows: &[MetricRow], policy: &str, metric: &str) -> Vec<f64> {
-    let of = |row: &&MetricRow| row.policy == policy && row.metric == metric;
-    let mut rows: Vec<&MetricRow> = rows.iter().filter(of).collect();
+    let is_wanted = |row: &&MetricRow| row.policy == policy && row.metric == metric;
+    let mut rows: Vec<&MetricRow> = rows.iter().filter(is_wanted).collect();
     rows.sort_by_key(|row| row.repeat);
     rows.into_iter().map(|row| row.value).collect()
 }
@@ -148,7 +148,7 @@ fn a_recording_is_a_workload() {
         .into_iter()
         .enumerate()
     {
-        let of = |state: &str| {
+        let rows_of_state = |state: &str| {
             let found = idle
                 .iter()
                 .filter(|r| r.policy == policy && r.state == state);
@@ -156,7 +156,7 @@ fn a_recording_is_a_workload() {
         };
         for (i, name) in ["POLL", "C1", "C6"].into_iter().enumerate() {
             let state = &whole["policies"][at]["states"][i];
-            let rows = of(name);
+            let rows = rows_of_state(name);
             assert_eq!(rows.len(), BLOCKS);
             let time: u64 = rows.iter().map(|r| r.time_ns).sum();
             let added: u64 = rows.iter().filter_map(|r| r.added_latency_ns).sum();
@@ -496,10 +496,13 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
         .read_metric_rows()
         .unwrap();
     let power = |machine: &str, workload: &str| {
-        let of = |row: &&MetricRow| {
+        let is_wanted = |row: &&MetricRow| {
             row.machine == machine && row.workload == workload && row.metric == "mean_mw"
         };
-        rows.iter().filter(of).map(|row| row.value).sum::<f64>()
+        rows.iter()
+            .filter(is_wanted)
+            .map(|row| row.value)
+            .sum::<f64>()
     };
     assert!(power("epyc-7502", "a") > 10.0 * power("rk3399", "a"));
     assert!(power("rk3399", "a") > 0.0 && power("rk3399", "b") == 0.0);

@@ -33,10 +33,10 @@ impl Folder {
     }
 
     /// Runs all shards, into `1`, `2` and so on.
-    fn run_all(&self, of: u32) -> Vec<String> {
-        let names: Vec<String> = (1..=of).map(|n| n.to_string()).collect();
+    fn run_all(&self, shard_count: u32) -> Vec<String> {
+        let names: Vec<String> = (1..=shard_count).map(|n| n.to_string()).collect();
         for name in &names {
-            self.run(&format!("{name}/{of}"), name);
+            self.run(&format!("{name}/{shard_count}"), name);
         }
         names
     }
@@ -71,17 +71,17 @@ impl Folder {
 #[test]
 fn merged_shards_are_the_study_in_one_piece() {
     // More shards than runs: some are empty.
-    for of in [1, 3, 12] {
+    for shard_count in [1, 3, 12] {
         let folder = Folder::new(STUDY);
         let study = folder.path("study.toml");
         wakepath(&["study", "run", &study, "-o", &folder.path("whole")]).success();
-        let mut shards = folder.run_all(of);
+        let mut shards = folder.run_all(shard_count);
         shards.reverse();
         let shards: Vec<&str> = shards.iter().map(String::as_str).collect();
         folder.merge(&shards, &[]).success();
         let (whole, merged) = (folder.contents("whole"), folder.contents("merged"));
         assert!(whole.len() > 10);
-        assert!(whole == merged, "{of} shards");
+        assert!(whole == merged, "{shard_count} shards");
     }
 }
 

@@ -500,7 +500,7 @@ fn what_is_not_modelled_is_refused_by_name() {
 #[test]
 fn buffered_writes_say_what_became_of_them() {
     let job = "[j]\nfilename=/dev/nvme0n1\nrw=write\nbs=64k\nsize=64m\n";
-    let of = |lines: &str| {
+    let print_job = |lines: &str| {
         let fixed = [
             "--machine",
             "xeon-e3-1240v5",
@@ -514,14 +514,14 @@ fn buffered_writes_say_what_became_of_them() {
         let said = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
         (run, said)
     };
-    let (memory, said) = of("");
+    let (memory, said) = print_job("");
     assert!(
         said.contains("of 67 MB dirtied, 0 MB were written back within")
             && said.contains("16 GiB of memory, which are assumed"),
         "{said}"
     );
     assert_eq!(memory["page_cache"]["left_bytes"], 64 << 20);
-    let (drive, said) = of("end_fsync=1\n");
+    let (drive, said) = print_job("end_fsync=1\n");
     assert!(
         said.contains("of 67 MB dirtied, 67 MB were written back"),
         "{said}"
@@ -539,7 +539,7 @@ fn buffered_writes_say_what_became_of_them() {
         iops(&drive)
     );
     // A job that goes past the page cache says nothing of it.
-    let (direct, said) = of("direct=1\n");
+    let (direct, said) = print_job("direct=1\n");
     assert!(
         said.is_empty() && direct.get("page_cache").is_none(),
         "{said}"

@@ -174,7 +174,7 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
         // Whatever runs are there are those of the study that the document names.
         let there = contents(&killed);
         let document = String::from_utf8_lossy(&there["result.json"]).into_owned();
-        let of = if document.contains("epyc-7502") {
+        let expected = if document.contains("epyc-7502") {
             &wanted
         } else {
             &old
@@ -183,7 +183,7 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
             .iter()
             .filter(|(name, _)| name.starts_with("runs") && !name.contains(".unfinished-"));
         for (name, content) in runs {
-            assert!(of[name] == *content, "{name} after {ms} ms");
+            assert!(expected[name] == *content, "{name} after {ms} ms");
         }
         if ms % 8 == 0 {
             // The other study is refused as long as it is not its directory.

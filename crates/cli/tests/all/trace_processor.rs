@@ -166,13 +166,13 @@ fn agrees(case: &Case, answer: &Value) {
         assert!(close(total - idle, cpu.busy_seconds), "{name}, {track}");
     }
 
-    let of = |slice: &str| {
+    let sum_of_slices = |slice: &str| {
         let some = all.iter().filter(|((_, s, _), _)| s == slice);
         some.fold((0, 0), |sum, (_, (total, slices))| {
             (sum.0 + total, sum.1 + slices)
         })
     };
-    let (latency, requests) = of("request");
+    let (latency, requests) = sum_of_slices("request");
     assert_eq!(requests, run.requests, "{name}");
     let mean = latency as f64 / requests as f64 / 1e3;
     assert!((mean - run.latency_us.mean).abs() < 1e-6, "{name}: {mean}");
@@ -183,7 +183,10 @@ fn agrees(case: &Case, answer: &Value) {
         "interrupt",
         "wake-up of the task",
     ];
-    assert_eq!(steps.map(|step| of(step).0).iter().sum::<u64>(), latency);
+    assert_eq!(
+        steps.map(|step| sum_of_slices(step).0).iter().sum::<u64>(),
+        latency
+    );
 
     let counters = results[2].as_array().unwrap();
     let counter = |track: &str| counters.iter().find(|c| c["track"] == track).unwrap();
@@ -219,9 +222,12 @@ fn agrees(case: &Case, answer: &Value) {
         "{name}"
     );
     if let Some(drive) = &run.drive {
-        let of = |state: usize| all[&(power.clone(), format!("PS{state}"), 0)];
-        assert_eq!(of(3).1, drive.states[3].entries);
-        assert!(close(of(0).0 + of(3).0, run.seconds), "{name}");
+        let time_and_entries = |state: usize| all[&(power.clone(), format!("PS{state}"), 0)];
+        assert_eq!(time_and_entries(3).1, drive.states[3].entries);
+        assert!(
+            close(time_and_entries(0).0 + time_and_entries(3).0, run.seconds),
+            "{name}"
+        );
     }
 }
 

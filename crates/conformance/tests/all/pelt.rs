@@ -120,9 +120,9 @@ fn another_half_life_is_seen() {
     let kernel = signals_by_kernel_code(&source, &stretches).unwrap();
     let slower: Vec<Stretch> = stretches
         .iter()
-        .map(|of| Stretch {
-            until: of.until * 20 / 21,
-            ..*of
+        .map(|stretch| Stretch {
+            until: stretch.until * 20 / 21,
+            ..*stretch
         })
         .collect();
     let ours = ours(&slower);

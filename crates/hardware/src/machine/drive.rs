@@ -537,9 +537,7 @@ impl DriveModel {
             (&mut self.flush_us, &speeds.flush_us),
             (&mut self.read_mb_per_s, &speeds.read_mb_per_s),
         ] {
-            if given.is_given() {
-                figure.clone_from(given);
-            }
+            figure.replace_if_given(given);
         }
         let (reads, writes) = (&speeds.read_mb_per_s, &speeds.write_mb_per_s);
         let link = reads.value.max(writes.value);

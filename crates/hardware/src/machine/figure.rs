@@ -146,6 +146,13 @@ impl Figure {
         self.origin != Origin::Default
     }
 
+    /// Takes over another figure, if the other one is given.
+    pub(super) fn replace_if_given(&mut self, other: &Self) {
+        if other.is_given() {
+            self.clone_from(other);
+        }
+    }
+
     /// The results that the figure was fitted to; `None` if it was not fitted.
     pub fn fitted_to(&self) -> Option<&str> {
         match &self.origin {

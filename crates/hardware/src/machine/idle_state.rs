@@ -81,7 +81,7 @@ pub struct MachineIdleState {
 }
 
 /// Override for an idle state on one cluster; the name refers to the machine's `[[idle_state]]`.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterIdleState {
     /// Name of the overridden state.
@@ -170,18 +170,8 @@ impl ClusterIdleState {
     pub fn without_overrides(name: &str, source: &str) -> Self {
         Self {
             name: name.to_owned(),
-            disabled: false,
-            exit_latency_us: Figure::default(),
-            target_residency_us: Figure::default(),
-            true_entry_us: Figure::default(),
-            true_exit_us: Figure::default(),
-            exit_spread: Figure::default(),
-            deeper_after_us: Figure::default(),
-            deeper_exit_us: Figure::default(),
-            cold_start_kcycles: Figure::default(),
-            power_mw: Figure::default(),
-            transition_mw: Figure::default(),
             source: source.to_owned(),
+            ..Self::default()
         }
     }
 
@@ -200,9 +190,7 @@ impl ClusterIdleState {
             (&mut state.power_mw, &self.power_mw),
             (&mut state.transition_mw, &self.transition_mw),
         ] {
-            if own.is_given() {
-                figure.clone_from(own);
-            }
+            figure.replace_if_given(own);
         }
     }
 }

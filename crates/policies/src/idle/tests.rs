@@ -261,8 +261,8 @@ fn a_ladder_over_one_polling_state_steps_to_a_state_that_does_not_exist() {
 
 #[test]
 fn every_kernel_has_the_generation_that_began_last_before_it() {
-    let index = |kernel: &str, of: &[&Generation]| {
-        generations::index_of_generation_or_first(of.iter().copied(), kernel.parse().unwrap())
+    let index = |kernel: &str, list: &[&Generation]| {
+        generations::index_of_generation_or_first(list.iter().copied(), kernel.parse().unwrap())
     };
     let menus: Vec<_> = menu::menu_generations().collect();
     let teos: Vec<_> = teo::teo_generations().collect();

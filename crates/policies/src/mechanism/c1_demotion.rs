@@ -1,19 +1,13 @@
 //! `c1-demotion`: whether the firmware may answer requests for deep idle states with C1.
 
-use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::key::{Key, required_switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 
-static VALUE: Key<bool> = Key {
-    info: KeyInfo {
-        name: "value",
-        meaning: "whether CPUs that wake up often are kept in C1",
-        unit: "",
-        fallback: Fallback::Required,
-        example: "off",
-    },
-    words: SWITCH,
-    form: Form::WordsOnly,
-};
+static VALUE: Key<bool> = required_switch_key(
+    "value",
+    "off",
+    "whether CPUs that wake up often are kept in C1",
+);
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "c1-demotion",

@@ -1,19 +1,13 @@
 //! `hwp-boost`: HWP dynamic boost, whatever the frequency policy.
 
-use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::key::{Key, required_switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 
-static VALUE: Key<bool> = Key {
-    info: KeyInfo {
-        name: "value",
-        meaning: "whether wake-ups from I/O wait raise the minimum performance",
-        unit: "",
-        fallback: Fallback::Required,
-        example: "on",
-    },
-    words: SWITCH,
-    form: Form::WordsOnly,
-};
+static VALUE: Key<bool> = required_switch_key(
+    "value",
+    "on",
+    "whether wake-ups from I/O wait raise the minimum performance",
+);
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "hwp-boost",

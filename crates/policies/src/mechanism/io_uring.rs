@@ -1,19 +1,13 @@
 //! `io_uring`: whether a task that waits with it counts as waiting for I/O.
 
-use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::key::{Key, required_switch_key};
 use super::{Kind, Mechanism, Place, Policy};
 
-static IOWAIT: Key<bool> = Key {
-    info: KeyInfo {
-        name: "iowait",
-        meaning: "whether it counts; off is what IORING_ENTER_NO_IOWAIT asks for",
-        unit: "",
-        fallback: Fallback::Required,
-        example: "off",
-    },
-    words: SWITCH,
-    form: Form::WordsOnly,
-};
+static IOWAIT: Key<bool> = required_switch_key(
+    "iowait",
+    "off",
+    "whether it counts; off is what IORING_ENTER_NO_IOWAIT asks for",
+);
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "io_uring",

@@ -182,13 +182,23 @@ pub(crate) const fn switch_key(
     default: &'static str,
     meaning: &'static str,
 ) -> Key<bool> {
+    let example = if default.len() == 2 { "off" } else { "on" };
+    choice_key(name, SWITCH, default, example, meaning)
+}
+
+/// Makes a key whose value is `on` or `off`, and that has to be given.
+pub(crate) const fn required_switch_key(
+    name: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key<bool> {
     Key {
         info: KeyInfo {
             name,
             meaning,
             unit: "",
-            fallback: Fallback::Value(default),
-            example: if default.len() == 2 { "off" } else { "on" },
+            fallback: Fallback::Required,
+            example,
         },
         words: SWITCH,
         form: Form::WordsOnly,

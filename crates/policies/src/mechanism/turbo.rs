@@ -1,19 +1,13 @@
 //! `turbo`: whether CPUs may run above their base clock.
 
-use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
+use super::key::{Key, required_switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 
-static VALUE: Key<bool> = Key {
-    info: KeyInfo {
-        name: "value",
-        meaning: "whether clocks above the base clock may be used",
-        unit: "",
-        fallback: Fallback::Required,
-        example: "off",
-    },
-    words: SWITCH,
-    form: Form::WordsOnly,
-};
+static VALUE: Key<bool> = required_switch_key(
+    "value",
+    "off",
+    "whether clocks above the base clock may be used",
+);
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "turbo",

@@ -422,13 +422,13 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
             &view.workloads[row.workload].name,
         );
         let policy = &view.policies[row.policy].name;
-        let of = compared
+        let found = compared
             .rows
             .iter()
             .find(|r| r.metric == *metric && r.load.workload == *workload && r.policy == *policy);
         assert_eq!(
             row.gain.is_some_and(|g| g.significant),
-            of.unwrap().significant
+            found.unwrap().significant
         );
     }
     let alone = CompareOptions {
@@ -437,8 +437,8 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
     };
     let source = Source::read_result("r", &reader).unwrap();
     let alone = compare_results(&[source], &alone).unwrap();
-    let p = |of: &Comparison| {
-        let row = of
+    let p = |comparison: &Comparison| {
+        let row = comparison
             .rows
             .iter()
             .find(|r| r.metric == "iops" && r.policy == "teo");

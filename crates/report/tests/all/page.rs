@@ -237,10 +237,10 @@ fn nothing_is_loaded_from_elsewhere() {
 #[test]
 fn what_is_missing_is_said() {
     let mut view = sample::view(2, 1, plain);
-    let of = &view.workloads[0];
+    let workload = &view.workloads[0];
     view.workloads[0] = PageWorkload {
-        name: of.name.clone(),
-        percentiles: of.percentiles.clone(),
+        name: workload.name.clone(),
+        percentiles: workload.percentiles.clone(),
         ..PageWorkload::default()
     };
     let page = render_html_report(&view).unwrap();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{LatencyCount, RequestedRate, RunKey, RunRecord};
+use crate::{LatencyCount, RequestedRate, RunRecord};
 use serde::Deserialize;
 
-use super::runs::ImportedRuns;
+use super::runs::{ImportedRuns, new_imported_run};
 
 /// fio's output with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
@@ -474,13 +474,7 @@ fn import_document_workloads(policy: &str, output: &FioOutput) -> Result<Importe
     }
     let mut runs = Vec::new();
     for (workload, jobs) in groups {
-        let key = RunKey {
-            machine: String::new(),
-            workload,
-            policy: policy.to_owned(),
-            repeat: 0,
-        };
-        let mut run = RunRecord::new(key, None, 0, 0);
+        let mut run = new_imported_run(&workload, policy, 0);
         fill_run_from_jobs(&mut run, &jobs)?;
         runs.push(run);
     }
@@ -513,13 +507,7 @@ mod tests {
             "{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}",
             jobs.join(", ")
         );
-        let key = crate::RunKey {
-            machine: String::new(),
-            workload: String::new(),
-            policy: String::new(),
-            repeat: 0,
-        };
-        let mut run = RunRecord::new(key, None, 0, 0);
+        let mut run = new_imported_run("", "", 0);
         FioOutput::parse_first_document(&text)
             .unwrap()
             .unwrap()
@@ -724,14 +712,8 @@ mod tests {
         let nothing =
             "fio: a warning\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}";
         let output = FioOutput::parse_first_document(nothing).unwrap().unwrap();
-        let key = RunKey {
-            machine: String::new(),
-            workload: String::new(),
-            policy: String::new(),
-            repeat: 0,
-        };
         let error = output
-            .fill_metrics_and_histogram(&mut RunRecord::new(key, None, 0, 0))
+            .fill_metrics_and_histogram(&mut new_imported_run("", "", 0))
             .unwrap_err();
         assert!(error.contains("no request"), "{error}");
     }

@@ -1,9 +1,8 @@
 //! hyperfine's JSON output.
 
-use crate::{RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::runs::ImportedRuns;
+use super::runs::{ImportedRuns, new_imported_run};
 
 /// Output of `hyperfine --export-json`.
 #[derive(Deserialize)]
@@ -49,14 +48,7 @@ pub(super) fn import_hyperfine(
             if !time.is_finite() {
                 return Err(format!("'{}': a time is {time}", benchmark.command));
             }
-            let repeat = repeat as u32;
-            let key = RunKey {
-                machine: String::new(),
-                workload: workload.clone(),
-                policy: policy.clone(),
-                repeat,
-            };
-            let mut run = RunRecord::new(key, None, repeat, repeat);
+            let mut run = new_imported_run(&workload, &policy, repeat as u32);
             run.metrics = vec![("wall_s".to_owned(), *time)];
             runs.push(run);
         }

@@ -151,8 +151,8 @@ fn parse_thread_log(thread: usize, log: &str) -> Result<Vec<RtAppLogRow>, String
 
 #[cfg(test)]
 mod tests {
+    use super::super::runs::new_imported_run;
     use super::*;
-    use crate::RunKey;
 
     /// What rt-app 1.0 of Debian 12 left in the laboratory's guest, the first 42 lines, under
     /// `menu + idle-states[disable=POLL,C1E,C6,C8]`: `rig/lab.py STUDY -o DIR`, then
@@ -173,13 +173,7 @@ mod tests {
             rows_per_loop,
             logs_wake_ups: true,
         };
-        let key = RunKey {
-            machine: String::new(),
-            workload: String::new(),
-            policy: String::new(),
-            repeat: 0,
-        };
-        let mut run = RunRecord::new(key, None, 0, 0);
+        let mut run = new_imported_run("", "", 0);
         logs.fill_run_metrics_from_logs(&mut run)
             .map(|()| run.metrics)
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{SCHEMA, VERSION};
 use crate::{
-    Design, Document, METRICS, MachineInfo, Metric, PolicyInfo, RunOrigin, RunRecord, StudyInfo,
-    WorkloadInfo,
+    Design, Document, METRICS, MachineInfo, Metric, PolicyInfo, RunKey, RunOrigin, RunRecord,
+    StudyInfo, WorkloadInfo,
 };
 
 /// Another tool's measurements.
@@ -19,6 +19,17 @@ pub struct ImportedRuns {
     pub metrics: Vec<Metric>,
     /// Remarks about the import, for the reader.
     pub notes: Vec<String>,
+}
+
+/// Makes the record for another tool's run, still without numbers. Each repeat is a block, in session order.
+pub(super) fn new_imported_run(workload: &str, policy: &str, repeat: u32) -> RunRecord {
+    let key = RunKey {
+        machine: String::new(),
+        workload: workload.to_owned(),
+        policy: policy.to_owned(),
+        repeat,
+    };
+    RunRecord::new(key, None, repeat, repeat)
 }
 
 impl ImportedRuns {

@@ -4,10 +4,10 @@
 //! once (`numjobs`) and count together, as in fio's JSON. In a file with several invocations, a job that comes again after
 //! another job, or with other figures for the disks, belongs to a later invocation.
 
-use crate::{RunKey, RunRecord};
+use crate::RunRecord;
 
 use super::fio::PERCENTILES;
-use super::runs::ImportedRuns;
+use super::runs::{ImportedRuns, new_imported_run};
 
 /// How a line of fio's terse output begins in version 3.
 const VERSION: &str = "3;";
@@ -52,13 +52,7 @@ pub(super) fn import_terse_output(policy: &str, text: &str) -> Result<ImportedRu
         parse_job_lines_with_numbers(text)?,
     )?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
-        let key = RunKey {
-            machine: String::new(),
-            workload,
-            policy: policy.to_owned(),
-            repeat,
-        };
-        let mut run = RunRecord::new(key, None, repeat, repeat);
+        let mut run = new_imported_run(&workload, policy, repeat);
         run.metrics = metrics;
         runs.push(run);
     }

@@ -407,13 +407,13 @@ proptest! {
             run.metrics = vec![(name.clone(), *value)];
             writer.write_run(index, &run).unwrap();
         }
-        let of = |dir: &Path| -> Vec<(String, u64)> {
+        let list_values = |dir: &Path| -> Vec<(String, u64)> {
             let rows = ResultReader::open(dir).unwrap().read_metric_rows().unwrap();
             rows.into_iter().map(|r| (r.metric, r.value.to_bits())).collect()
         };
-        let before = of(temp.path());
+        let before = list_values(temp.path());
         writer.write_tables_and_finish().unwrap();
-        prop_assert_eq!(&before, &of(temp.path()));
+        prop_assert_eq!(&before, &list_values(temp.path()));
         let wanted: Vec<_> = values.iter().map(|v| (name.clone(), v.to_bits())).collect();
         prop_assert_eq!(before, wanted);
     }

@@ -551,7 +551,7 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
 #[test]
 fn a_set_changes_what_it_names_and_nothing_else() {
     let (_directory, system) = laptop();
-    let of = |name: &str| -> Vec<(String, String)> {
+    let settings_of_set = |name: &str| -> Vec<(String, String)> {
         let changes = plan(&system, &[name]).changes.into_iter();
         changes
             .map(|c| (c.key.to_string(), c.new.unwrap_or_default()))
@@ -564,7 +564,7 @@ fn a_set_changes_what_it_names_and_nothing_else() {
             .collect()
     };
     assert_eq!(
-        of("idle-states[disable=c6]"),
+        settings_of_set("idle-states[disable=c6]"),
         pairs(&[
             ("idle-state-off:cpu0/state2", "1"),
             ("idle-state-off:cpu1/state2", "1"),
@@ -572,15 +572,15 @@ fn a_set_changes_what_it_names_and_nothing_else() {
     );
     for (name, value) in [("20us", "20"), ("0us", "n/a"), ("none", "0")] {
         assert_eq!(
-            of(&format!("cpu-latency[limit={name},cpus=1]")),
+            settings_of_set(&format!("cpu-latency[limit={name},cpus=1]")),
             pairs(&[("cpu-latency:cpu1", value)])
         );
     }
     assert_eq!(
-        of("cpu-latency[limit=none]"),
+        settings_of_set("cpu-latency[limit=none]"),
         pairs(&[("system-latency", "2000000000")])
     );
-    assert_eq!(of("unchanged"), []);
+    assert_eq!(settings_of_set("unchanged"), []);
     // A limit of the whole system cannot be that of some CPUs.
     let selection = Targets {
         cpus: Some(vec![0]),

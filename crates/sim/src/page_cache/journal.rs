@@ -5,11 +5,11 @@
 //! for timestamps. All syncs of one transaction share its commit. The journal is on the drive of the files.
 //!
 //! - ext4 (`ext4_sync_file()` in `fs/ext4/fsync.c`, `fs/jbd2/commit.c`, Linux 6.12): a thread commits one transaction at a time. The
-//!   commit flushes the drive after the data of its syncs, so that these need no other flush. A sync that looked after the begin of this
-//!   flush needs one. While a commit writes the block of the inode table, no inode in the block changes: a write that has to change
-//!   timestamps waits (`do_get_write_access()` in `fs/jbd2/transaction.c`). The files' inodes share a block.
+//!   commit flushes the drive after the data of its syncs, which then need no other flush. A sync whose data were written after the begin
+//!   of the flush needs another flush. While a commit writes the block of the inode table, no inode in the block changes. A write that
+//!   has to change timestamps waits meanwhile (`do_get_write_access()` in `fs/jbd2/transaction.c`). The files' inodes share a block.
 //! - XFS (`xfs_file_fsync()` in `fs/xfs/xfs_file.c`, `fs/xfs/xfs_log_cil.c`): a worker moves the running transaction into a buffer of
-//!   the log, which [`xfs_log`](crate::page_cache::xfs_log) follows to the drive.
+//!   the log. [`xfs_log`](crate::page_cache::xfs_log) follows the buffer to the drive.
 
 use std::collections::VecDeque;
 
@@ -20,19 +20,19 @@ use crate::core::basics::{CpuId, Cycles, TaskId};
 use crate::page_cache::pages::PAGE;
 use crate::page_cache::xfs_log::XfsLog;
 
-/// Bytes that ext4 writes before a commit block: a descriptor and the block of the inode table, which are adjacent.
+/// Bytes that ext4 writes before a commit block: the adjacent blocks of a descriptor and of the inode table.
 pub(super) const BLOCKS_BYTES: u64 = 2 * PAGE;
 
-/// Pages of the journal, in which commits follow each other (`mke2fs` gives a file system of 1 GiB a journal of 16 MiB).
+/// Length of the journal in pages (`mke2fs` gives a file system of 1 GiB a journal of 16 MiB).
 const JOURNAL_PAGES: u64 = 4096;
 
 /// Work and sizes of a file system's journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalSetup {
     kind: FileSystemKind,
-    /// Time in ns between two times that files can have.
+    /// Period in ns of the kernel's tick, whose time files get as timestamp.
     tick: u64,
-    /// Work in cycles for a commit, beside its requests.
+    /// Work in cycles for a commit, without the submission of requests.
     commit: Cycles,
     /// Work in cycles of a write that changes timestamps.
     inode: Cycles,
@@ -53,8 +53,8 @@ impl JournalSetup {
         })
     }
 
-    /// Work in cycles before a commit's first request, and after its last one. On XFS the worker has a small share, and the sync that
-    /// writes the buffer the rest, since most is the buffer's checksum (`xlog_cksum()`; traced in a guest: 3, 14 and 3 us).
+    /// Work in cycles before a commit's first request, and after its last request. On XFS most work is the buffer's checksum
+    /// (`xlog_cksum()`), by the sync that writes the buffer; traced in a guest: 3, 14 and 3 us.
     pub(super) fn commit_work(&self) -> [Cycles; 2] {
         match self.kind {
             FileSystemKind::Ext4 => [self.commit / 2, self.commit - self.commit / 2],
@@ -68,38 +68,38 @@ impl JournalSetup {
     }
 }
 
-/// What the journal's thread does next; of XFS's worker only the first and the last.
+/// What the journal's thread does next. XFS's worker has only the stages `Rest` and `Wake`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitStage {
-    /// Begin the commit that a sync has asked for, or sleep.
+    /// Begin a requested commit, or sleep.
     Rest,
-    /// Submit the blocks of the running transaction, which takes no more changes.
+    /// Submit the blocks of the transaction, which was closed to changes.
     Blocks,
     /// Sleep until the blocks are written.
     LeaveForBlocks,
     /// Prepare the commit block.
     Record,
-    /// Submit the flush before the commit block, or the block itself to a drive that needs no flush.
+    /// Submit the flush before the commit block. A drive that needs no flush gets the block at once.
     SubmitRecord,
     /// Sleep until the commit block is on the media.
     LeaveForRecord,
     /// Clean up.
     CleanUp,
-    /// Wake all tasks that wait for the transaction; in XFS the transaction is in a buffer of the log by then.
+    /// Wake all tasks that wait for the transaction. XFS has the transaction in a buffer of the log by then.
     Wake,
 }
 
 /// What a worker of the kernel does for the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JournalWork {
-    /// Submit what waited for a flush (`kblockd`), in the name of the CPU that submitted the flush: ext4's commit block, or the buffer of
-    /// XFS's log with this number.
+    /// Submit ext4's commit block, or the buffer of XFS's log with this number, after a flush (`kblockd`). The work is done in the name
+    /// of the CPU that submitted the flush.
     Submit(CpuId, Option<u64>),
     /// End the transactions in the written buffer with this number (`xfs-log`).
     EndBuffer(u64),
 }
 
-/// A worker of the kernel, and its work; the first piece is done now.
+/// A worker of the kernel with a queue of work, whose front is in progress.
 #[derive(Debug)]
 pub(super) struct JournalWorker {
     pub(super) task: TaskId,
@@ -109,9 +109,9 @@ pub(super) struct JournalWorker {
 /// When a file's timestamps last changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Inode {
-    /// Number of the tick whose time the file has; `None` before its first write.
+    /// Number of the tick that gave the file its timestamps; `None` before the file's first write.
     tick: Option<u64>,
-    /// The transaction that has the change; 0: none.
+    /// Transaction with the last change of timestamps; 0: no change.
     transaction: u64,
 }
 
@@ -124,19 +124,19 @@ pub(crate) struct BegunWrite {
     pub(crate) awaits: Option<u64>,
 }
 
-/// What a sync of a file needs beside its data.
+/// What a sync of a file needs after the file's data are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyncNeeds {
-    /// The transaction that has to be committed, if any.
+    /// Transaction to commit, if any.
     pub(super) transaction: Option<u64>,
-    /// Whether the drive has to be flushed after the commit; on XFS unless the sync itself writes the buffer.
+    /// Whether the drive has to be flushed after the commit. A sync that writes XFS's buffer itself needs no such flush.
     pub(super) flush: bool,
 }
 
 /// What follows from the end of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndedPush {
-    /// Number that tasks wait for until the push ends, if any do.
+    /// Page cache number by which tasks wait for the push, if any task waits.
     pub(super) awaited: Option<u64>,
     /// Whether the transaction begins a new buffer of the log.
     pub(super) new_buffer: bool,
@@ -146,16 +146,18 @@ pub(super) struct EndedPush {
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(super) setup: JournalSetup,
-    /// The thread that begins commits: ext4's `jbd2`, or the worker that pushes for XFS (`xfs-cil`).
+    /// Thread that begins commits: ext4's `jbd2`, or XFS's pushing worker (`xfs-cil`).
     pub(super) thread: TaskId,
-    /// The kernel's workers that go on after an interrupt: one, or one for each CPU.
+    /// Kernel workers for the work after an interrupt: one of ext4, one per CPU of XFS.
     pub(super) workers: Vec<JournalWorker>,
     pub(super) stage: CommitStage,
-    /// The transaction that takes changes, the last one whose commit was asked for, and the last committed one.
+    /// Transaction that takes changes.
     running: u64,
+    /// Last transaction whose commit was requested.
     requested: u64,
+    /// Last committed transaction.
     committed: u64,
-    /// Page cache numbers that tasks wait for until the thread is done with transactions, with the transaction.
+    /// Transactions that tasks wait for, each with the page cache number of the wait.
     awaited: Vec<(u64, u64)>,
     inodes: Vec<Inode>,
     /// Page cache number of ext4's request in flight, if any.
@@ -167,7 +169,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Creates a journal for so many files, whose thread has this number; the workers' numbers follow.
+    /// Creates the journal of a file system with this number of files. The workers' task numbers follow the thread's number.
     pub(super) fn new(setup: JournalSetup, files: usize, thread: TaskId, cpus: usize) -> Self {
         let (log, count) = match setup.kind {
             FileSystemKind::Ext4 => (None, 1),
@@ -193,7 +195,7 @@ impl Journal {
         }
     }
 
-    /// The worker that goes on after an interrupt on a CPU: with one commit at a time, one worker does for all CPUs.
+    /// The worker for an interrupt on a CPU. ext4 commits one transaction at a time, so that one worker serves all CPUs.
     pub(super) fn worker_on(&mut self, cpu: CpuId) -> Option<&mut JournalWorker> {
         let count = self.workers.len().max(1);
         self.workers.get_mut(cpu % count)
@@ -261,7 +263,7 @@ impl Journal {
         transaction <= self.committed
     }
 
-    /// The transaction that XFS's worker moves into the log or is about to, if any.
+    /// The transaction that XFS's worker pushes now or next, if any.
     pub(super) fn transaction_being_pushed(&self) -> Option<u64> {
         if self.stage != CommitStage::Rest {
             return Some(self.running - 1);
@@ -269,7 +271,7 @@ impl Journal {
         (self.requested >= self.running).then_some(self.running)
     }
 
-    /// Number to wait for until the thread is done with a transaction; `fresh` if nobody waits yet.
+    /// Page cache number of the wait for a transaction; `fresh` if no task waits for the transaction yet.
     pub(super) fn number_to_await(&mut self, transaction: u64, fresh: u64) -> u64 {
         let known = self.awaited.iter().find(|(other, _)| *other == transaction);
         if let Some((_, number)) = known {
@@ -292,7 +294,7 @@ impl Journal {
         is_new && self.stage == CommitStage::Rest
     }
 
-    /// Closes the running transaction if its commit was asked for. Returns whether a sync had asked.
+    /// Closes the running transaction if a sync has requested its commit. Returns whether the commit begins.
     pub(super) fn begin_requested_commit(&mut self) -> bool {
         let begins = self.requested >= self.running;
         if begins {
@@ -301,7 +303,7 @@ impl Journal {
         begins
     }
 
-    /// Ends the commit in progress. Returns the number that tasks wait for, if any do.
+    /// Ends the commit in progress. Returns the page cache number of the wait, if any task waits.
     pub(super) fn end_commit(&mut self) -> Option<u64> {
         self.committed = self.running - 1;
         self.take_number_that_awaits(self.committed)
@@ -326,7 +328,7 @@ impl Journal {
         ended.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// Removes and returns the number that tasks wait for until the thread is done with the transactions up to this one.
+    /// Removes the waits for transactions up to `upto`. Returns the page cache number of the first wait, if any.
     fn take_number_that_awaits(&mut self, upto: u64) -> Option<u64> {
         let mut ended = self
             .awaited

@@ -1,12 +1,12 @@
 //! What the journal's threads do, and how a sync waits for a commit.
 //!
 //! ext4's thread, as `kjournald2()` and `jbd2_journal_commit_transaction()` (`fs/jbd2`, Linux 6.12), writes the transaction's blocks and
-//! waits for them. Then the thread submits the commit block with a flush before and forced to the media. The block layer sends the flush;
-//! once the flush has ended, a worker of the kernel submits the block (`blk_flush_complete_seq()`, `block/blk-flush.c`).
+//! waits for the writes. Then the thread submits the commit block, after a flush and forced to the media. The block layer sends the flush.
+//! Once the flush has ended, a worker of the kernel submits the block (`blk_flush_complete_seq()`, `block/blk-flush.c`).
 //!
 //! XFS's worker, as `xlog_cil_push_work()` (`fs/xfs/xfs_log_cil.c`), moves the transaction into a buffer and writes nothing. The sync
-//! itself submits the buffer, in the same way as a commit block. After the write's interrupt a worker of that CPU ends the transactions,
-//! and wakes the syncs (`xlog_ioend_work()`, `fs/xfs/xfs_log.c`).
+//! itself submits the buffer, in the same way as a commit block. After the write's interrupt a worker of the interrupted CPU ends the
+//! transactions and wakes the syncs (`xlog_ioend_work()`, `fs/xfs/xfs_log.c`).
 
 use wakepath_policies::psd::LeaseTrigger;
 
@@ -23,7 +23,7 @@ use crate::page_cache::pages::{PAGE, Pages};
 use crate::page_cache::xfs_log::ForceStep;
 use crate::task::state::{Step, Task};
 
-/// File number of the journal among those of the page cache.
+/// File number of the journal in the page cache.
 const JOURNAL: usize = usize::MAX;
 
 /// What the journal's thread does after a finished piece of work.
@@ -120,8 +120,8 @@ impl<O: Observer> Engine<'_, O> {
         None
     }
 
-    /// Has a task's sync wait until the journal's thread is done with a transaction; `fresh` is a number if nobody waits yet. Wakes the
-    /// thread if the thread sleeps.
+    /// Lets a task's sync wait until the journal's thread is done with a transaction, and wakes a sleeping thread. `fresh` numbers the
+    /// wait if no other task waits for the transaction.
     fn await_thread(
         &mut self,
         cpu: CpuId,
@@ -272,7 +272,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Wakes the tasks whose syncs wait for this number, if any do.
+    /// Wakes the tasks whose syncs wait for a page cache number, if any.
     fn wake_tasks_that_await(&mut self, cpu: CpuId, number: Option<u64>) {
         let now = self.context.now();
         let (Some(number), Some(cache)) = (number, &mut self.cache) else {
@@ -295,8 +295,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Submits the flush before a record that ends a commit, or the record itself to a drive that needs no flush. Returns the request's
-    /// page cache number.
+    /// Submits the flush before a commit record, or the record at once to a drive that needs no flush. Returns the request's page cache
+    /// number.
     fn submit_commit_record(&mut self, submitter: (CpuId, TaskId)) -> Option<u64> {
         if self.setup.volume.has_volatile_cache() {
             self.submit_journal_request(submitter, 0, RequestKind::Flush)
@@ -305,7 +305,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Submits a write of the journal's, or a flush. Returns the request's page cache number.
+    /// Submits a write to the journal, or a flush. Returns the request's page cache number.
     fn submit_journal_request(
         &mut self,
         (cpu, submitter): (CpuId, TaskId),
@@ -347,7 +347,7 @@ impl<O: Observer> Engine<'_, O> {
         Some(number)
     }
 
-    /// Follows the end of a request of the page cache after its interrupt on a CPU. Returns whether the request was the journal's.
+    /// Handles the end of a page cache's request after its interrupt on a CPU. Returns whether the journal had made the request.
     pub(super) fn end_journal_request(
         &mut self,
         cpu: CpuId,
@@ -415,7 +415,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Ends a finished piece of work of the journal's worker, which goes on with the next one or sleeps.
+    /// Ends a piece of work of the journal's worker. The worker goes on with the next piece, or sleeps.
     pub(crate) fn end_work_of_journal_worker(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
         let next = self.take_work_of_journal_worker(cpu, task);
         if let Some(work) = next {
@@ -428,7 +428,7 @@ impl<O: Observer> Engine<'_, O> {
         CallTurn::Sleeps
     }
 
-    /// Does what a worker's present work is for. Returns the worker's next work, if any.
+    /// Submits the request of a worker's finished work, or ends the work's buffer. Returns the worker's next work, if any.
     fn take_work_of_journal_worker(&mut self, cpu: CpuId, task: TaskId) -> Option<JournalWork> {
         let journal = self.cache.as_mut()?.journal.as_mut()?;
         match journal.worker_of_task(task)?.queue.pop_front()? {

@@ -4,20 +4,21 @@ use std::collections::VecDeque;
 
 use crate::core::basics::{Cycles, RequestId, TaskId};
 
-/// A request that waits in a ring for its thread.
+/// A request that waits in a ring for the kernel thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingEntry {
     pub(super) request: RequestId,
     pub(super) bytes: u64,
-    /// Byte on the volume where the request begins; 0 with a single drive, where no place matters.
+    /// Byte on the volume where the request begins; 0 with a single drive, since places tell only drives apart.
     pub(super) offset: u64,
 }
 
 /// A kernel thread that submits the requests of a process.
 #[derive(Debug)]
 pub(crate) struct Submitter {
-    /// Task of the thread, and of the process.
+    /// Task of the kernel thread.
     pub(super) thread: TaskId,
+    /// Task of the process.
     pub(super) owner: TaskId,
     pub(super) ring: VecDeque<RingEntry>,
     /// The entry being submitted.
@@ -31,7 +32,7 @@ pub(crate) struct Submitter {
     pub(super) looks: CompletionLooks,
 }
 
-/// Where a thread is in a round of its loop. A round looks for completions, then submits the entries that its begin found in the ring.
+/// Stage of a round of the thread's loop. A round looks for completions, then submits the entries that the ring had at the round's begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RoundStage {
     #[default]
@@ -44,7 +45,7 @@ pub(super) enum RoundStage {
 /// Next action of a thread in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundAction {
-    /// The loop pauses after a look without a completion, and at the end of a round.
+    /// Pause after a look without a completion, or at the end of a round.
     Pause,
     /// Submit the next entry of the ring.
     Submit,
@@ -55,18 +56,18 @@ pub(super) enum RoundAction {
 /// A thread's looks for completions of polled requests, for machines on which a look takes time.
 ///
 /// `io_do_iopoll()` (Linux 6.12) looks once per round for each request in flight, in the order of submission. A look finds all
-/// completions of the drive. A found completion of the request looked for ends the looks of the round: that request and its found
-/// successors complete, up to the first request without a completion.
+/// completions of the drive. The looks of a round end with a look that finds the completion of its own request. This request and its
+/// successors then complete, up to the first request without a found completion.
 #[derive(Debug, Default)]
 pub(super) struct CompletionLooks {
     pub(super) stage: RoundStage,
-    /// Requests in flight in the order of submission, and whether a look has found their completion.
+    /// Requests in flight in the order of submission, each with whether a look has found the request's completion.
     pub(super) listed: VecDeque<(RequestId, bool)>,
-    /// Requests that the drive has completed and no look has found.
+    /// Requests that the drive has completed, before a look finds the completions.
     pub(super) completed: Vec<RequestId>,
     /// Ring entries that the present round has yet to submit.
     entries: usize,
-    /// Requests that the last look completes.
+    /// Requests completed by the last look.
     pub(super) reaped: Vec<RequestId>,
 }
 
@@ -76,7 +77,7 @@ impl CompletionLooks {
         self.listed.is_empty()
     }
 
-    /// Goes on with the round of a thread whose ring has so many entries, to the next action.
+    /// Continues a round to the thread's next action, with this number of entries in the ring.
     pub(super) fn continue_round(&mut self, entries: usize) -> RoundAction {
         loop {
             match self.stage {

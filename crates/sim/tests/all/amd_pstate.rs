@@ -114,7 +114,7 @@ fn boost_ends_at_the_nominal_frequency_when_it_is_off() {
         "amd-pstate[mode=guided]",
     ] {
         for kernel in ["6.12", "7.3"] {
-            let of = |boost: &str| {
+            let mhz_with_boost = |boost: &str| {
                 let keys = set.strip_prefix("amd-pstate").unwrap();
                 let keys = keys.trim_matches(['[', ']']);
                 let comma = if keys.is_empty() { "" } else { "," };
@@ -124,11 +124,15 @@ fn boost_ends_at_the_nominal_frequency_when_it_is_off() {
                     &format!("amd-pstate@{kernel}[{keys}{comma}boost={boost}]"),
                 )
             };
-            assert!(of("on") > 3300.0, "{set} {kernel}: {}", of("on"));
             assert!(
-                (2500.0..3210.0).contains(&of("off")),
+                mhz_with_boost("on") > 3300.0,
                 "{set} {kernel}: {}",
-                of("off")
+                mhz_with_boost("on")
+            );
+            assert!(
+                (2500.0..3210.0).contains(&mhz_with_boost("off")),
+                "{set} {kernel}: {}",
+                mhz_with_boost("off")
             );
         }
     }
@@ -136,8 +140,9 @@ fn boost_ends_at_the_nominal_frequency_when_it_is_off() {
 
 #[test]
 fn the_preference_changes_light_load_and_the_epp_policy_says_the_same() {
-    let of = |epp: u32| mhz("turin0", READS, &format!("amd-pstate@6.12[epp={epp}]"));
-    let all = [0, 32, 64, 96, 128].map(of);
+    let mhz_with_preference =
+        |epp: u32| mhz("turin0", READS, &format!("amd-pstate@6.12[epp={epp}]"));
+    let all = [0, 32, 64, 96, 128].map(mhz_with_preference);
     assert!(all.windows(2).all(|w| w[0] > w[1] + 100.0), "{all:?}");
     let apart = try_run("ryzen-8840u", READS, "epp[value=power]").unwrap();
     let within = try_run("ryzen-8840u", READS, "amd-pstate[mode=active,epp=power]").unwrap();
@@ -187,10 +192,10 @@ fn tasks_begin_on_the_preferred_cores_which_are_faster() {
     };
     let (cores, clocks) = busiest(2);
     assert_eq!(cores, [2, 4]);
-    let of = |core: usize| clocks.iter().find(|(c, _)| *c == core).unwrap().1;
+    let clock_of_core = |core: usize| clocks.iter().find(|(c, _)| *c == core).unwrap().1;
     // 196 and 191 of a scale on which 126 is 3301 MHz.
-    assert!((5130.0..5140.0).contains(&of(2)), "{clocks:?}");
-    assert!((5000.0..5006.0).contains(&of(4)), "{clocks:?}");
+    assert!((5130.0..5140.0).contains(&clock_of_core(2)), "{clocks:?}");
+    assert!((5000.0..5006.0).contains(&clock_of_core(4)), "{clocks:?}");
     assert!(busiest(3).0 == [2, 4, 6]);
 }
 
@@ -208,11 +213,16 @@ fn a_running_task_moves_to_a_preferred_core_at_a_tick() {
         cppc.ranking = ranking.to_vec();
         cppc.preferred_cores = preferred;
         let run = simulate(&machine, &file, &set.parse().unwrap(), 1).unwrap();
-        let of = |core: usize| {
+        let seconds_on_core = |core: usize| {
             let threads = &run.cpus[2 * core..2 * core + 2];
             threads.iter().map(|c| c.powered_seconds).sum::<f64>()
         };
-        [of(2), of(4), of(0), of(1)]
+        [
+            seconds_on_core(2),
+            seconds_on_core(4),
+            seconds_on_core(0),
+            seconds_on_core(1),
+        ]
     };
     let set = "menu + amd-pstate@7.3[mode=passive,governor=performance]";
     let [fastest, second, ..] = run(set, true);

@@ -36,17 +36,20 @@ fn board_without_deep_sleep() -> Machine {
 
 #[test]
 fn a_buffered_read_costs_more_and_libaio_waits_for_each() {
-    let of = |lines: &str| iops(&board(), "powersave", lines);
-    let (buffered, direct) = (of("ioengine=psync"), of("ioengine=psync\ndirect=1"));
+    let iops_of_job = |lines: &str| iops(&board(), "powersave", lines);
+    let (buffered, direct) = (
+        iops_of_job("ioengine=psync"),
+        iops_of_job("ioengine=psync\ndirect=1"),
+    );
     // 10,400 cycles of the big core are 54 us on a small one at 408 MHz.
     let more_us = 1e6 / buffered - 1e6 / direct;
     assert!((51.0..57.0).contains(&more_us), "{more_us}");
     assert_eq!(
-        of("ioengine=libaio\niodepth=32").to_bits(),
+        iops_of_job("ioengine=libaio\niodepth=32").to_bits(),
         buffered.to_bits()
     );
-    assert!(of("ioengine=libaio\niodepth=32\ndirect=1") > 2.0 * buffered);
-    assert!(of("ioengine=io_uring\niodepth=32") > 2.0 * buffered);
+    assert!(iops_of_job("ioengine=libaio\niodepth=32\ndirect=1") > 2.0 * buffered);
+    assert!(iops_of_job("ioengine=io_uring\niodepth=32") > 2.0 * buffered);
 }
 
 /// Fio drops a file from the page cache before each pass.
@@ -333,20 +336,20 @@ fn fio_spins_through_pauses_that_are_too_short_to_sleep() {
 #[test]
 fn reads_of_one_unit_wait_for_it() {
     let mut machine = board_without_deep_sleep();
-    let of = |machine: &Machine, depth: u32| {
+    let iops_at_depth = |machine: &Machine, depth: u32| {
         iops(
             machine,
             "performance",
             &format!("ioengine=io_uring\niodepth={depth}\ndirect=1"),
         )
     };
-    let gains = |machine: &Machine| of(machine, 4) / of(machine, 1);
+    let gains = |machine: &Machine| iops_at_depth(machine, 4) / iops_at_depth(machine, 1);
     let own = gains(&machine);
     machine.drive.reads_by_address = Figure::default();
     let any = gains(&machine);
     assert!(own < 3.6 && any > 3.9, "{own} and {any}");
     // Enough of them in flight keep every unit busy.
-    assert!(of(&board_without_deep_sleep(), 128) > 0.9 * of(&machine, 128));
+    assert!(iops_at_depth(&board_without_deep_sleep(), 128) > 0.9 * iops_at_depth(&machine, 128));
 }
 
 #[test]

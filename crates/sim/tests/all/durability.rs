@@ -22,8 +22,8 @@ fn on(drives: usize, flush_us: f64, lines: &str) -> Run {
 }
 
 fn parts(run: &Run) -> f64 {
-    let of = serde_json::to_value(run.attribution.mean).unwrap();
-    of.as_object()
+    let mean = serde_json::to_value(run.attribution.mean).unwrap();
+    mean.as_object()
         .unwrap()
         .values()
         .map(|part| part.as_f64().unwrap())

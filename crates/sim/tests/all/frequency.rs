@@ -362,24 +362,24 @@ fn the_clock_of_busy_cpus_does_not_depend_on_which_idle_states_there_are() {
         let machine = Machine::find(name).unwrap();
         let states = machine.idle_state.len();
         for freq in &freqs {
-            let of = |only: std::ops::Range<usize>, idle: &str| {
+            let run_with_states = |only: std::ops::Range<usize>, idle: &str| {
                 let mut machine = machine.clone();
                 for (index, state) in machine.idle_state.iter_mut().enumerate() {
                     state.disabled = !only.contains(&index);
                 }
                 clocks(&machine, machine.cpus(), idle, freq)
             };
-            let Some(all) = of(0..states, "menu") else {
+            let Some(all) = run_with_states(0..states, "menu") else {
                 continue;
             };
             simulated += 1;
             assert_eq!(
-                of(0..states, "shallowest").as_ref(),
+                run_with_states(0..states, "shallowest").as_ref(),
                 Some(&all),
                 "{name} {freq}"
             );
             for state in 0..states {
-                let only = of(state..state + 1, "menu");
+                let only = run_with_states(state..state + 1, "menu");
                 assert_eq!(
                     only.as_ref(),
                     Some(&all),
@@ -406,7 +406,7 @@ fn polling_cores_count_as_active_for_turbo_limits() {
 fn a_preference_for_power_never_draws_more_for_the_same_io() {
     // Four reads in flight and some work: about the share from which EPP 128 gives the highest clock.
     let deep = "rw=randread\nruntime=200ms\nioengine=libaio\niodepth=4\nthinkcycles=20000\n";
-    let of = |machine: &Machine, lines: &str, epp: u32| {
+    let run_with_preference = |machine: &Machine, lines: &str, epp: u32| {
         let run = run_on(machine, lines, &format!("intel_pstate-hwp[epp={epp}]"));
         (run.energy.unwrap().mean_mw, run.mean_mhz, run.iops)
     };
@@ -417,7 +417,8 @@ fn a_preference_for_power_never_draws_more_for_the_same_io() {
             // more or less, in which the package sleeps, change the power by as much.
             described.idle_state.last_mut().unwrap().disabled = true;
         }
-        let rows = [0, 32, 64, 96, 128, 192, 255].map(|epp| of(&described, lines, epp));
+        let rows =
+            [0, 32, 64, 96, 128, 192, 255].map(|epp| run_with_preference(&described, lines, epp));
         for pair in rows.windows(2) {
             // The last digits are chance: other CPUs serve interrupts at other times.
             assert!(pair[1].0 <= pair[0].0 * 1.005, "{machine}: {rows:?}");
@@ -433,7 +434,7 @@ fn a_preference_for_power_never_draws_more_for_the_same_io() {
     }
     // Beyond the default a busy task is kept out of turbo.
     let client = Machine::find(CLIENT).unwrap();
-    let full = |epp: u32| of(&client, BUSY, epp).1;
+    let full = |epp: u32| run_with_preference(&client, BUSY, epp).1;
     assert!(full(128) > full(192) && full(192) > full(255) && full(255) < 3510.0);
 }
 

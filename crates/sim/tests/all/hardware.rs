@@ -112,8 +112,8 @@ fn the_exits_of_a_state_vary_around_their_mean() {
     assert!((b / a - 1.0).abs() < 0.05, "{a} {b}");
     assert!(varied.latency_us.p99 > fixed.latency_us.p99 + 100.0);
     // The drive's numbers are the same ones.
-    let of = |run: &Run| run.attribution.mean.drive_service;
-    assert!((of(&fixed) - of(&varied)).abs() < 0.5);
+    let mean_service = |run: &Run| run.attribution.mean.drive_service;
+    assert!((mean_service(&fixed) - mean_service(&varied)).abs() < 0.5);
 }
 
 /// To C1, upon four wake-ups in that time; 0: never undemoted.
@@ -150,8 +150,8 @@ fn hardware_demotes_a_cpu_that_wakes_up_often_and_the_kernel_does_not_notice() {
     assert!((0.99..=1.0).contains(&same), "{same}");
     free.idle_state[1].power_mw.value = 0.0;
     assert!(cpu0(&run(&free, READS, "deepest")) < 0.7 * cpu0(&demoted));
-    let of = machine.c1_demotion.as_mut().unwrap();
-    of.undemote_us = Figure::covered_by_table_source(20.0);
+    let demotion = machine.c1_demotion.as_mut().unwrap();
+    demotion.undemote_us = Figure::covered_by_table_source(20.0);
     let undemoted = run(&machine, READS, "deepest");
     assert!(undemoted.cpus[0].undemotions > 0);
     assert!(undemoted.attribution.mean.idle_exit > 100.0);
@@ -200,7 +200,7 @@ fn a_clock_that_changes_does_not_keep_sleepers_demoted() {
     let undemoted = |policy: &str| {
         let combination = PolicySet::from_names(["deepest", policy]).unwrap();
         let run = simulate(&machine, &workload, &combination, 1).unwrap();
-        let sum = |of: fn(&CpuTime) -> u64| run.cpus.iter().map(of).sum::<u64>();
+        let sum = |count: fn(&CpuTime) -> u64| run.cpus.iter().map(count).sum::<u64>();
         sum(|c| c.undemotions) as f64 / sum(|c| c.demotions) as f64
     };
     let (still, changing) = (undemoted("performance"), undemoted("schedutil"));

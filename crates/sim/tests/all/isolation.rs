@@ -284,7 +284,7 @@ fn each_kind_of_core_has_its_own_idle_states() {
         machine.background.clear();
         machine
     };
-    let of = |machine: &Machine, lines: &str, policy: &str| {
+    let run_job = |machine: &Machine, lines: &str, policy: &str| {
         let text = format!(
             "[j]\nfilename=/dev/nvme0n1\nbs=4k\ndirect=1\ntime_based\nrw=randread\nruntime=500ms\nthinktime=5ms\n{lines}"
         );
@@ -298,7 +298,7 @@ fn each_kind_of_core_has_its_own_idle_states() {
         ),
     );
     let mean = |machine: &Machine, cpu: usize, policy: &str| {
-        let run = of(machine, &format!("cpus_allowed={cpu}\n"), policy);
+        let run = run_job(machine, &format!("cpus_allowed={cpu}\n"), policy);
         (run.latency_us.mean, run.cpus[cpu].idle_seconds.clone())
     };
     // The performance cores notice nothing; an efficiency core that sleeps in C10 takes as long as it says.

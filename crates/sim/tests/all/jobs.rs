@@ -487,7 +487,7 @@ fn processes_begin_on_cores_of_their_own() {
     let mut machine = Machine::find("intel-tbench-80t").unwrap();
     machine.background.clear();
     let policies = PolicySet::from_names(["menu", "performance"]).unwrap();
-    let of = |jobs: usize| {
+    let run_with_processes = |jobs: usize| {
         let lines =
             format!("rw=randread\nruntime=200ms\ntime_based\nthinkcycles=1000000\nnumjobs={jobs}");
         simulate(&machine, &parse(&lines).into(), &policies, 1).unwrap()
@@ -496,14 +496,17 @@ fn processes_begin_on_cores_of_their_own() {
         let cpus = run.cpus.iter().filter(|c| c.busy_seconds > 0.1);
         cpus.map(|c| c.cpu).collect()
     };
-    let one = of(1);
+    let one = run_with_processes(1);
     assert_eq!(busy(&one), [0]);
     // Two threads have a core, and 20 a socket.
-    let two = of(2);
+    let two = run_with_processes(2);
     assert_eq!(busy(&two), [0, 2]);
     assert!((two.iops / one.iops / 2.0 - 1.0).abs() < 0.01);
-    assert_eq!(busy(&of(6)), [0, 2, 20, 22, 40, 42]);
-    assert_eq!(busy(&of(40)), (0..80).step_by(2).collect::<Vec<_>>());
+    assert_eq!(busy(&run_with_processes(6)), [0, 2, 20, 22, 40, 42]);
+    assert_eq!(
+        busy(&run_with_processes(40)),
+        (0..80).step_by(2).collect::<Vec<_>>()
+    );
 }
 
 /// A run of these jobs, 4 KiB random reads of 1 s unless they say otherwise, on a machine without background work.

@@ -40,8 +40,8 @@ fn on(machine: &Machine, lines: &str) -> Run {
 }
 
 fn parts(run: &Run) -> f64 {
-    let of = serde_json::to_value(run.attribution.mean).unwrap();
-    let parts = of.as_object().unwrap().values();
+    let mean = serde_json::to_value(run.attribution.mean).unwrap();
+    let parts = mean.as_object().unwrap().values();
     parts.map(|part| part.as_f64().unwrap()).sum()
 }
 
@@ -56,13 +56,16 @@ fn nothing_is_written_back_before_it_is_old() {
     // 10 MB in all.
     let lines = "rw=write\nrate=1m\nruntime=31\ntime_based\nsize=10m";
     let run = on(&machine, &lines.replace("=31", "=29"));
-    let of = cache(&run);
-    assert_eq!((of.dirtied_bytes, of.left_bytes), (10 * MIB, 10 * MIB));
-    assert!(!requests_of_drive(&run) && of.written_back_bytes == 0);
+    let cached = cache(&run);
+    assert_eq!(
+        (cached.dirtied_bytes, cached.left_bytes),
+        (10 * MIB, 10 * MIB)
+    );
+    assert!(!requests_of_drive(&run) && cached.written_back_bytes == 0);
     // The first page became dirty at 0 s; the kernel looks every 5 s.
     let run = on(&machine, lines);
-    let of = cache(&run);
-    assert!(of.written_back_bytes >= 10 * MIB, "{of:?}");
+    let cached = cache(&run);
+    assert!(cached.written_back_bytes >= 10 * MIB, "{cached:?}");
     assert!(requests_of_drive(&run));
 }
 
@@ -175,14 +178,14 @@ fn an_fsync_waits_for_the_write_and_a_flush() {
         let direct = on(&machine, "direct=1\nrw=write\nsize=1m\nfsync=1");
         let run = on(&machine, "rw=write\nsize=1m\nfsync=1");
         // As fio, which does not flush after the last write.
-        let of = cache(&run);
+        let cached = cache(&run);
         assert_eq!(
-            (run.writes, of.written_back_bytes, of.left_bytes),
+            (run.writes, cached.written_back_bytes, cached.left_bytes),
             (256, MIB - 4096, 4096)
         );
         // The copy comes in addition, and the submission of the write is the fsync's.
-        let of = |run: &Run| run.seconds * 1e6 / 256.0;
-        let longer = of(&run) - of(&direct);
+        let us_per_page = |run: &Run| run.seconds * 1e6 / 256.0;
+        let longer = us_per_page(&run) - us_per_page(&direct);
         assert!((-1.0..8.0).contains(&longer), "{longer} us");
         assert!(run.latency_us.max < 5.0, "{}", run.latency_us.max);
         // What 32 writes made dirty goes in one request.
@@ -200,7 +203,7 @@ fn an_fsync_waits_for_the_write_and_a_flush() {
         let mut machine = machine.clone();
         machine.drive.flush_us = Figure::assumed(0.0, "test");
         let without = on(&machine, "rw=write\nsize=1m\nfsync=1");
-        let shorter = of(&run) - of(&without);
+        let shorter = us_per_page(&run) - us_per_page(&without);
         assert!(
             (FLUSH_US..FLUSH_US + 30.0).contains(&shorter),
             "{shorter} us"
@@ -260,9 +263,12 @@ fn an_endless_writer_becomes_as_slow_as_the_drive() {
                 "rw={pattern}\nnumjobs={jobs}\noffset_increment=1g\nruntime=8\ntime_based\nsize=1g"
             ),
         );
-        let of = cache(&run);
-        assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
-        let rate = of.written_back_bytes as f64 / run.seconds / 1e6;
+        let cached = cache(&run);
+        assert_eq!(
+            cached.dirtied_bytes,
+            cached.written_back_bytes + cached.left_bytes
+        );
+        let rate = cached.written_back_bytes as f64 / run.seconds / 1e6;
         // The first 4 KiB of a request take no time of the link.
         let most = if pattern == "write" {
             1.02
@@ -274,10 +280,13 @@ fn an_endless_writer_becomes_as_slow_as_the_drive() {
             (0.9 * drive..most * drive).contains(&rate),
             "{drives} {jobs} {pattern}: {rate} MB/s"
         );
-        assert!((13_000_000..54_500_000).contains(&of.left_bytes), "{of:?}");
         assert!(
-            of.held_back_seconds > 1.0 && run.latency_us.max > 1000.0,
-            "{of:?}"
+            (13_000_000..54_500_000).contains(&cached.left_bytes),
+            "{cached:?}"
+        );
+        assert!(
+            cached.held_back_seconds > 1.0 && run.latency_us.max > 1000.0,
+            "{cached:?}"
         );
         assert!((parts(&run) - run.latency_us.mean).abs() < 1e-6);
     }
@@ -325,8 +334,12 @@ fn a_read_of_what_was_written_needs_no_drive() {
 #[test]
 fn asynchronous_engines_copy_in_their_submission() {
     let machine = machine(1, 16.0);
-    let of = |lines: &str| on(&machine, &format!("rw=write\nsize=4m\niodepth=16\n{lines}"));
-    let (psync, libaio, uring) = (of(""), of("ioengine=libaio"), of("ioengine=io_uring"));
+    let run_job = |lines: &str| on(&machine, &format!("rw=write\nsize=4m\niodepth=16\n{lines}"));
+    let (psync, libaio, uring) = (
+        run_job(""),
+        run_job("ioengine=libaio"),
+        run_job("ioengine=io_uring"),
+    );
     assert!((libaio.latency_us.p50 / psync.latency_us.p50 - 1.0).abs() < 0.1);
     // fio takes the first back when 16 are in flight.
     let times = uring.latency_us.p50 / psync.latency_us.p50;
@@ -401,11 +414,11 @@ proptest! {
         let machine = machine(drives, f64::from(memory) / 16.0);
         let lines = format!("rw={pattern}\nioengine={engine}\nbs={block}\nnumjobs={jobs}\nsize={kib}k\nruntime=2\n{more}\n");
         let run = on(&machine, &lines);
-        let of = cache(&run);
-        prop_assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
+        let cached = cache(&run);
+        prop_assert_eq!(cached.dirtied_bytes, cached.written_back_bytes + cached.left_bytes);
         prop_assert!((parts(&run) - run.latency_us.mean).abs() < 1e-6 * run.latency_us.mean.max(1.0));
         if more == "end_fsync=1" && run.seconds < 2.0 {
-            prop_assert_eq!(of.left_bytes, 0);
+            prop_assert_eq!(cached.left_bytes, 0);
         }
         prop_assert_eq!(on(&machine, &lines).seconds.to_bits(), run.seconds.to_bits());
     }

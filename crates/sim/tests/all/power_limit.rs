@@ -77,17 +77,17 @@ fn a_limit_that_does_not_bind_changes_nothing() {
 #[test]
 fn a_busy_package_comes_down_from_pl2_to_pl1() {
     let free = machine(None);
-    let of = |machine: &Machine, ms: u32| {
+    let run_for = |machine: &Machine, ms: u32| {
         let run = run(machine, "menu + performance", 8, &format!("runtime={ms}ms"));
         (run.seconds, joules(machine, &run), run)
     };
     let watts = {
-        let (seconds, joules, _) = of(&free, 1000);
+        let (seconds, joules, _) = run_for(&free, 1000);
         joules / seconds
     };
     let [pl1, pl2] = [0.6 * watts, 0.8 * watts];
     let limited = machine(Some([pl1, pl2]));
-    let runs: Vec<_> = (1..=10).map(|n| of(&limited, n * 100)).collect();
+    let runs: Vec<_> = (1..=10).map(|n| run_for(&limited, n * 100)).collect();
     // A burst of 100 ms x ln(PL2 / (PL2 - PL1)) = 139 ms.
     let (seconds, joules, _) = &runs[0];
     let first = joules / seconds;
@@ -104,7 +104,7 @@ fn a_busy_package_comes_down_from_pl2_to_pl1() {
             assert!(share > 70.0, "{share}");
         }
     }
-    assert!(runs[9].2.mean_mhz < 0.9 * of(&free, 1000).2.mean_mhz);
+    assert!(runs[9].2.mean_mhz < 0.9 * run_for(&free, 1000).2.mean_mhz);
 }
 
 #[test]

@@ -253,11 +253,11 @@ proptest! {
             prop_assert!((sum - e.total_mj).abs() <= 1e-9 * e.total_mj);
             prop_assert!(parts().all(|mj| *mj >= 0.0));
             prop_assert_eq!(e.uncore_mhz.is_some(), machine.uncore.is_some());
-            for (mhz, of) in e.uncore_mhz.iter().zip(&machine.uncore) {
-                let clocks = of.min_mhz.value - 1e-6..=of.max_mhz.value + 1e-6;
-                prop_assert!(*mhz == 0.0 || clocks.contains(mhz), "{mhz} {of:?}");
+            for (mhz, uncore) in e.uncore_mhz.iter().zip(&machine.uncore) {
+                let clocks = uncore.min_mhz.value - 1e-6..=uncore.max_mhz.value + 1e-6;
+                prop_assert!(*mhz == 0.0 || clocks.contains(mhz), "{mhz} {uncore:?}");
                 // As much as at its highest clock all the time, at most.
-                let most = of.cluster_power_at_clock(of.clock_within_limits(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
+                let most = uncore.cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
                 prop_assert_eq!(e.uncores_mj.len(), machine.cluster.len());
                 prop_assert!(e.uncores_mj.iter().all(|mj| *mj <= most * (1.0 + 1e-9)));
             }

@@ -267,9 +267,9 @@ proptest! {
         let run = on(&machine, &lines);
         prop_assert!(parts_add_up(&run));
         // Random reads without a hint ask for no memory of pages.
-        let Some(of) = run.page_cache else { return Ok(()) };
-        prop_assert_eq!(of.dirtied_bytes, of.written_back_bytes + of.left_bytes);
-        prop_assert!(of.read_requests <= of.read_bytes / 4096);
+        let Some(cached) = run.page_cache else { return Ok(()) };
+        prop_assert_eq!(cached.dirtied_bytes, cached.written_back_bytes + cached.left_bytes);
+        prop_assert!(cached.read_requests <= cached.read_bytes / 4096);
         prop_assert_eq!(on(&machine, &lines).seconds.to_bits(), run.seconds.to_bits());
     }
 }

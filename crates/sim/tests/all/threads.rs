@@ -192,13 +192,13 @@ proptest! {
     #[test]
     fn as_many_busy_tasks_as_cpus_get_a_cpu_each(
         machine in 0..MACHINES.len(),
-        of in 1_usize..=4,
+        quarters in 1_usize..=4,
     ) {
         let name = MACHINES[machine];
         let mut machine = Machine::find(name).unwrap();
         machine.background.clear();
         let cpus = machine.cpus();
-        let tasks = (cpus * of).div_ceil(4);
+        let tasks = (cpus * quarters).div_ceil(4);
         let mut file = file(&format!("\"busy\": {{ \"instance\": {tasks}, \"run\": 100 }}"));
         file.duration = Some(Nanoseconds::from_millis(200));
         let run = simulate(&machine, &file.into(), &combination("menu", "performance"), 1).unwrap();

@@ -2,7 +2,6 @@
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
-use wakepath_results::rows::BUSY;
 use wakepath_results::{
     AttributionAt, FrequencyResidency, Idle, LatencyCount, LatencyPart, RunRecord,
 };
@@ -32,18 +31,8 @@ pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wa
     for (cluster, details) in machine.cluster.iter().zip(&simulated.details.clusters) {
         run.idle
             .extend(make_idle_rows(machine, cluster, details, has_power));
-        run.idle.push(Idle {
-            cpu_kind: cluster.name.clone(),
-            state: BUSY.to_owned(),
-            time_ns: details.busy,
-            entries: 0,
-            too_deep: 0,
-            too_shallow: 0,
-            above: Some(0),
-            below: Some(0),
-            added_latency_ns: Some(0),
-            wasted_energy_uj: has_power.then_some(0.0),
-        });
+        let busy = Idle::for_busy_time(&cluster.name, details.busy, has_power);
+        run.idle.push(busy);
         let powered = details.powered.iter();
         run.frequency
             .extend(powered.map(|(khz, time_ns)| FrequencyResidency {

@@ -280,9 +280,16 @@ fn each_drive_has_a_track_of_power_states_once_it_tells_one() {
     observed.drive_power_state_changed(Nanoseconds(30), 0, 4);
     observed.observation_ended(Nanoseconds(100));
     let seen = read(&observed.into_timeline());
-    let of =
+    let time_in_state =
         |drive, name: &str| seen.total(&format!("power state of drive {drive}"), |n| n == name);
-    assert_eq!((of(0, "PS0"), of(0, "PS4"), of(1, "PS3")), (30, 70, 100));
+    assert_eq!(
+        (
+            time_in_state(0, "PS0"),
+            time_in_state(0, "PS4"),
+            time_in_state(1, "PS3")
+        ),
+        (30, 70, 100)
+    );
 }
 
 /// Two sleeping drives: their slices are the run's figures, and looking changes nothing.

@@ -6,7 +6,7 @@ use super::exits::ExitLatencies;
 use super::idle_spans::{IdleSpan, IdleSpans};
 use super::interruption::Interruption;
 use super::kept_ticks::KeptTicks;
-use super::loops::{FollowedTask, is_grace_period_thread, make_loops};
+use super::loops::{FollowedTask, make_loops};
 use super::observed::{MAX_OBSERVED_STEPS, MAX_OBSERVED_TASKS, ObservedRun, ObservedTasks};
 use super::requests_in_flight::RequestsInFlight;
 use super::submissions::Submissions;
@@ -14,6 +14,9 @@ use super::task_state::TaskState;
 use super::write_pools::WritePools;
 use crate::flushes_in_flight::FlushesInFlight;
 use crate::recording::{Event, EventKind, Metadata, QueueStep, TaskStep};
+
+/// Names of RCU's grace-period thread, on preemptible kernels and others.
+const GRACE_PERIOD_THREADS: [&str; 2] = ["rcu_preempt", "rcu_sched"];
 
 /// State of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -296,6 +299,10 @@ impl<'a> TaskFollower<'a> {
             ..self.observed
         }
     }
+}
+
+fn is_grace_period_thread(name: Option<&String>) -> bool {
+    name.is_some_and(|name| GRACE_PERIOD_THREADS.contains(&name.as_str()))
 }
 
 #[cfg(test)]

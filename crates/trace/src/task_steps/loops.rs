@@ -21,13 +21,6 @@ const LEFT_OUT: [&str; 7] = [
     "swapper",
 ];
 
-/// Names of RCU's grace-period thread, on preemptible kernels and others.
-const GRACE_PERIOD_THREADS: [&str; 2] = ["rcu_preempt", "rcu_sched"];
-
-pub(super) fn is_grace_period_thread(name: Option<&String>) -> bool {
-    name.is_some_and(|name| GRACE_PERIOD_THREADS.contains(&name.as_str()))
-}
-
 /// Most CPU time in ns between two requests of one read-ahead: what it takes to submit one.
 const BETWEEN_REQUESTS_NS: u64 = 20_000;
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::item::Item;
+use super::observed::ObservedRun;
 
 /// Fewest runs, each at a single clock, over all clocks.
 const FEWEST_RUNS: usize = 16;
@@ -78,7 +79,7 @@ fn find_spun_shares(items: &[Item]) -> BTreeMap<usize, f64> {
         let time_ns = run.time_ns as f64;
         if (lowest * (1.0 - FURTHEST)..=highest * (1.0 + FURTHEST)).contains(&time_ns) {
             let share = (spinning.spun_ns / time_ns).min(1.0);
-            spun.extend((run.first..run.first + run.count).map(|index| (index, share)));
+            spun.extend((run.first..run.end()).map(|index| (index, share)));
         }
     }
     spun
@@ -90,21 +91,39 @@ fn find_whole_runs(items: &[Item]) -> Vec<WholeRun> {
         let Item::Run(run) = item else {
             continue;
         };
-        match runs.last_mut() {
-            Some(whole) if whole.first + whole.count == index => {
-                whole.count += 1;
-                whole.time_ns = whole.time_ns.saturating_add(run.time_ns);
-                whole.khz = whole.khz.filter(|khz| run.khz == Some(*khz));
-            }
-            _ => runs.push(WholeRun {
-                first: index,
-                count: 1,
-                time_ns: run.time_ns,
-                khz: run.khz.filter(|khz| *khz > 0),
-            }),
+        match runs.last_mut().filter(|whole| whole.end() == index) {
+            Some(whole) => whole.add_part(run),
+            None => runs.push(WholeRun::begin(index, run)),
         }
     }
     runs
+}
+
+/// The clock of a run in kHz, if a recording tells.
+fn known_clock(run: &ObservedRun) -> Option<u32> {
+    run.khz.filter(|khz| *khz > 0)
+}
+
+impl WholeRun {
+    fn begin(index: usize, run: &ObservedRun) -> Self {
+        Self {
+            first: index,
+            count: 1,
+            time_ns: run.time_ns,
+            khz: known_clock(run),
+        }
+    }
+
+    /// Index of the item after the run.
+    fn end(&self) -> usize {
+        self.first + self.count
+    }
+
+    fn add_part(&mut self, part: &ObservedRun) {
+        self.count += 1;
+        self.time_ns = self.time_ns.saturating_add(part.time_ns);
+        self.khz = self.khz.filter(|khz| part.khz == Some(*khz));
+    }
 }
 
 impl Spinning {
@@ -127,9 +146,8 @@ impl Spinning {
         }
         let found = Self::fit(&mut by_clock)?;
         let explained = by_clock.iter().map(|(khz, times)| {
-            let expected = found.time_at(*khz);
-            let is_near = |time: &&u64| (**time as f64 - expected).abs() <= FURTHEST * expected;
-            times.iter().filter(is_near).count()
+            let times = times.iter();
+            times.filter(|time| found.explains(*khz, **time)).count()
         });
         let is_explained = explained.sum::<usize>() as f64 >= LEAST_EXPLAINED * count as f64;
         let shortest = SHORTEST_NS.max(LEAST_SHARE * found.time_at(highest));
@@ -167,11 +185,17 @@ impl Spinning {
         self.spun_ns + self.work / f64::from(khz)
     }
 
+    /// Whether a run's time at a clock is close to what spinning and work take.
+    fn explains(&self, khz: u32, time_ns: u64) -> bool {
+        let expected = self.time_at(khz);
+        (time_ns as f64 - expected).abs() <= FURTHEST * expected
+    }
+
     /// The shortest and the longest time of a run at the clocks that the run saw.
     fn times_at_clocks(&self, items: &[Item], run: &WholeRun) -> [f64; 2] {
         let parts = items.iter().skip(run.first).take(run.count);
         let clocks = parts.filter_map(|item| match item {
-            Item::Run(part) => part.khz.filter(|khz| *khz > 0),
+            Item::Run(part) => known_clock(part),
             _ => None,
         });
         clocks.fold([f64::INFINITY, 0.0], |[lowest, highest], khz| {
@@ -183,7 +207,6 @@ impl Spinning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::observed::ObservedRun;
     use super::*;
 
     const SPUN_NS: u64 = 3_200_000;

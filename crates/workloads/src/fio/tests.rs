@@ -294,8 +294,9 @@ fn a_refusal_names_everything_at_once() {
 
 #[test]
 fn buffered_reads_and_writes_are_modelled() {
-    let of = |lines: &str| parse(&format!("[j]\nsize=1g\niodepth=8\n{lines}\n"), "t.fio").unwrap();
-    let modelled = |lines: &str| of(lines).unmodelled.is_empty();
+    let parse_job_file =
+        |lines: &str| parse(&format!("[j]\nsize=1g\niodepth=8\n{lines}\n"), "t.fio").unwrap();
+    let modelled = |lines: &str| parse_job_file(lines).unmodelled.is_empty();
     for lines in [
         "rw=randread",
         "rw=write",
@@ -337,7 +338,9 @@ fn buffered_reads_and_writes_are_modelled() {
         ("ioengine=libaio\ndirect=1", 8, false),
         ("ioengine=io_uring", 8, true),
     ] {
-        let job = of(&format!("rw=randread\n{lines}")).jobs.remove(0);
+        let job = parse_job_file(&format!("rw=randread\n{lines}"))
+            .jobs
+            .remove(0);
         assert_eq!(
             (job.effective_iodepth(), job.waits_as_iowait(true)),
             (depth, iowait),
@@ -386,8 +389,14 @@ mod properties {
     use super::*;
 
     /// One for each direction.
-    fn each<S: Strategy>(of: impl Fn() -> S) -> impl Strategy<Value = PerDirection<S::Value>> {
-        (of(), of(), of()).prop_map(|(read, write, trim)| PerDirection { read, write, trim })
+    fn each<S: Strategy>(
+        strategy: impl Fn() -> S,
+    ) -> impl Strategy<Value = PerDirection<S::Value>> {
+        (strategy(), strategy(), strategy()).prop_map(|(read, write, trim)| PerDirection {
+            read,
+            write,
+            trim,
+        })
     }
 
     fn limit() -> impl Strategy<Value = PerDirection<Option<u64>>> {

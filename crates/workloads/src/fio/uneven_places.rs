@@ -128,16 +128,21 @@ fn zipf_rank(theta: f64, sum: f64, blocks: f64, chance: f64) -> u64 {
 
 /// Sum of `rank^-theta` for ranks from 1 to the last one.
 fn sum_weights(theta: f64, last: u64) -> f64 {
-    let weight = |rank: f64| rank.powf(-theta);
     let added_up = last.min(RANKS_ADDED_UP);
-    let sum: f64 = (1..=added_up).map(|rank| weight(rank as f64)).sum();
+    let sum: f64 = (1..=added_up)
+        .map(|rank| weigh_rank(rank as f64, theta))
+        .sum();
     if last == added_up {
         return sum;
     }
     // By Euler and Maclaurin; what is left out is less than 1e-9.
     let (from, to) = (added_up as f64, last as f64);
     let area = (to.powf(1.0 - theta) - from.powf(1.0 - theta)) / (1.0 - theta);
-    sum + area + f64::midpoint(weight(to), -weight(from))
+    sum + area + f64::midpoint(weigh_rank(to, theta), -weigh_rank(from, theta))
+}
+
+fn weigh_rank(rank: f64, theta: f64) -> f64 {
+    rank.powf(-theta)
 }
 
 #[cfg(test)]
@@ -154,21 +159,29 @@ mod tests {
         }
     }
 
+    fn places_in_file(distribution: &str, bytes: u64) -> UnevenPlaces {
+        let job = job(&format!("rw=randread\nrandom_distribution={distribution}")).unwrap();
+        UnevenPlaces::for_buffered_job(&job, bytes, 4096).unwrap()
+    }
+
+    fn first_rank_under(distribution: &str) -> u64 {
+        places_in_file(distribution, 1 << 20).first_rank_of_process(7)
+    }
+
     #[test]
     fn blocks_are_those_of_the_file_whatever_is_drawn() {
-        for (lines, blocks) in [
+        for (distribution, blocks) in [
             ("zipf:1.2", 1),
             ("zipf:0.5", 2),
             ("pareto:0.2:0.9", 768),
             ("zipf", 3),
         ] {
-            let job = job(&format!("rw=randread\nrandom_distribution={lines}")).unwrap();
-            let places = UnevenPlaces::for_buffered_job(&job, blocks * 4096, 4096).unwrap();
-            assert_eq!(places.blocks(), blocks, "{lines}");
+            let places = places_in_file(distribution, blocks * 4096);
+            assert_eq!(places.blocks(), blocks, "{distribution}");
             for chance in [0.0, 0.3, 0.999_999, 1.0] {
                 assert!(
                     places.block_for_chance(chance, u64::MAX) < blocks,
-                    "{lines} {chance}"
+                    "{distribution} {chance}"
                 );
             }
         }
@@ -176,12 +189,8 @@ mod tests {
 
     #[test]
     fn the_center_is_the_same_for_all_processes() {
-        let first = |lines: &str| {
-            let job = job(&format!("rw=randread\nrandom_distribution={lines}")).unwrap();
-            let places = UnevenPlaces::for_buffered_job(&job, 1 << 20, 4096).unwrap();
-            places.first_rank_of_process(7)
-        };
-        assert_eq!((first("zipf:1.2"), first("zipf:1.2:0.5")), (7, 128));
+        assert_eq!(first_rank_under("zipf:1.2"), 7);
+        assert_eq!(first_rank_under("zipf:1.2:0.5"), 128);
     }
 
     #[test]

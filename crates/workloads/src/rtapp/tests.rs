@@ -440,8 +440,8 @@ fn copies_are_bounded() {
 /// The tasks of `file` with the lines of `other`.
 fn relined(file: &RtAppFile, other: &RtAppFile) -> Vec<RtTask> {
     let mut tasks = file.tasks.clone();
-    for (task, of) in tasks.iter_mut().zip(&other.tasks) {
-        task.line = of.line;
+    for (task, other_task) in tasks.iter_mut().zip(&other.tasks) {
+        task.line = other_task.line;
     }
     tasks
 }

@@ -180,12 +180,12 @@ fn fio_says(text: &str, folder: &std::path::Path) -> Vec<(u64, u64)> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     let json: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
-    let of = |job: &Value, key: &str| {
+    let number_at = |job: &Value, key: &str| {
         let each = ["read", "write", "trim"].map(|direction| job[direction][key].as_u64().unwrap());
         each.into_iter().sum()
     };
     let jobs = json["jobs"].as_array().unwrap().iter();
-    jobs.map(|job| (of(job, "total_ios"), of(job, "io_bytes")))
+    jobs.map(|job| (number_at(job, "total_ios"), number_at(job, "io_bytes")))
         .collect()
 }
 
@@ -307,10 +307,10 @@ fn jobs_end_where_fio_ends_them() {
 }
 
 /// The mean and its standard error.
-fn mean(of: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let count = of.clone().count() as f64;
-    let mean = of.clone().sum::<f64>() / count;
-    let variance = of.map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
+fn mean(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let count = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let variance = values.map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
     (mean, (variance / count).sqrt())
 }
 
@@ -366,15 +366,15 @@ fn jobs_that_end_by_chance_end_as_often_as_in_fio() {
     for (options, theirs) in BY_CHANCE.iter().zip(theirs.chunks(SEEDS as usize)) {
         let text = format!("[j]\nsize=32m\n{}", lines(options));
         let ours: Vec<(u64, u64)> = (1..=SEEDS).map(|seed| we_say(&text, seed)).collect();
-        for (what, of) in [
+        for (what, measure) in [
             (
                 "I/Os",
                 (|run: &(u64, u64)| run.0 as f64) as fn(&(u64, u64)) -> f64,
             ),
             ("bytes", |run| run.1 as f64),
         ] {
-            let (ours, our_error) = mean(ours.iter().map(of));
-            let (theirs, their_error) = mean(theirs.iter().map(of));
+            let (ours, our_error) = mean(ours.iter().map(measure));
+            let (theirs, their_error) = mean(theirs.iter().map(measure));
             let difference = (ours - theirs).abs();
             if difference > 0.01 * theirs && difference > 4.0 * our_error.hypot(their_error) {
                 apart.push(format!(

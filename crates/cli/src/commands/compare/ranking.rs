@@ -51,19 +51,48 @@ fn write_machine_heading_if_several<T>(
     }
 }
 
-/// The machine's name as the first cell in CSV; `None` if there is only one machine.
-fn machine_cell_if_several<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
-    let name = scope.machine.clone().unwrap_or_default();
-    (comparison.machines.len() > 1).then_some(name)
+/// Whether a scope has a load's machine.
+fn is_load_in_scope<T>(load: &Load, scope: &MachineScope<T>) -> bool {
+    let mut machine = scope.machine.iter();
+    machine.all(|machine| *machine == load.machine)
 }
 
-/// CSV header; its first column names the machine if there are several.
-fn header_with_machine_if_several<'a>(
+/// Writes what is said for each machine as CSV; the first column names the machine if there are several.
+fn write_csv_per_machine<T, const N: usize>(
+    out: &mut Screen,
     comparison: &Comparison,
-    columns: &[&'a str],
-) -> Vec<&'a str> {
-    let machine = (comparison.machines.len() > 1).then_some("machine");
-    machine.into_iter().chain(columns.iter().copied()).collect()
+    scopes: &[MachineScope<T>],
+    columns: [&str; N],
+    rows_of_machine: impl Fn(&T) -> Vec<[String; N]>,
+) -> anyhow::Result<()> {
+    let is_named = comparison.machines.len() > 1;
+    let machine_title = is_named.then_some("machine");
+    let rows = scopes.iter().flat_map(|scope| {
+        let name = scope.machine.clone().unwrap_or_default();
+        let machine = is_named.then_some(name);
+        let rows = rows_of_machine(&scope.said).into_iter();
+        rows.map(move |row| machine.clone().into_iter().chain(row).collect::<Vec<_>>())
+    });
+    let header: Vec<&str> = machine_title.into_iter().chain(columns).collect();
+    output::write_csv(out, header, rows)
+}
+
+/// Writes what is said for each machine below the machine's name, with an empty line between two machines.
+fn write_section_per_machine<T>(
+    out: &mut Screen,
+    comparison: &Comparison,
+    scopes: &[MachineScope<T>],
+    style: &dyn Style,
+    write_section: impl Fn(&mut Screen, &MachineScope<T>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for (number, scope) in scopes.iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        write_machine_heading_if_several(scope, out, comparison, style)?;
+        write_section(out, scope)?;
+    }
+    Ok(())
 }
 
 /// Prints for each machine the answer to a question with conditions, then the ranking.
@@ -78,41 +107,15 @@ pub(super) fn print_choices_per_machine(
         PageFormat::Json => output::write_json(out, &ScopeList::from(choices)),
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
-            let rows = choices.iter().flat_map(|scope| {
-                let rows = csv_rows_by_rank(&scope.said);
-                rows.map(|row| {
-                    machine_cell_if_several(scope, comparison)
-                        .into_iter()
-                        .chain(row)
-                        .collect::<Vec<_>>()
-                })
-            });
-            output::write_csv(
-                out,
-                header_with_machine_if_several(comparison, &columns),
-                rows,
-            )
+            write_csv_per_machine(out, comparison, choices, columns, |choice| {
+                csv_rows_by_rank(choice).collect()
+            })
         }
         PageFormat::Table | PageFormat::Markdown => {
-            for (number, scope) in choices.iter().enumerate() {
-                if number > 0 {
-                    writeln!(out)?;
-                }
-                write_machine_heading_if_several(
-                    scope,
-                    out,
-                    comparison,
-                    markdown_or_text_style(format),
-                )?;
-                write_choice_and_ranking(
-                    out,
-                    comparison,
-                    &scope.said,
-                    top,
-                    markdown_or_text_style(format),
-                )?;
-            }
-            Ok(())
+            let style = markdown_or_text_style(format);
+            write_section_per_machine(out, comparison, choices, style, |out, scope| {
+                write_choice_and_ranking(out, comparison, &scope.said, top, style)
+            })
         }
     }
 }
@@ -193,7 +196,7 @@ fn write_rows_under_header<H: ToString>(
     rows: impl Iterator<Item = Vec<String>>,
 ) -> anyhow::Result<()> {
     let header = header.into_iter().map(|cell| cell.to_string()).collect();
-    style.write_header_and_rows(out, std::iter::once(header).chain(rows).collect())
+    style.write_table(out, header, rows.collect())
 }
 
 /// Prints for each machine the Pareto front; CSV and JSON have the other policies, too.
@@ -207,53 +210,35 @@ pub(super) fn print_fronts_per_machine(
     match format {
         PageFormat::Json => output::write_json(out, &ScopeList::from(fronts)),
         PageFormat::Csv => {
-            let rows = fronts.iter().flat_map(|scope| {
-                scope.said.points.iter().flat_map(move |point| {
-                    metrics
-                        .iter()
-                        .zip(&point.values)
-                        .map(move |(metric, value)| {
-                            let row = [
-                                point.policy.clone(),
-                                metric.clone(),
-                                value.to_string(),
-                                point.on_front.to_string(),
-                            ];
-                            machine_cell_if_several(scope, comparison)
-                                .into_iter()
-                                .chain(row)
-                                .collect::<Vec<_>>()
-                        })
-                })
-            });
             let columns = ["policy", "metric", "value", "on_front"];
-            output::write_csv(
-                out,
-                header_with_machine_if_several(comparison, &columns),
-                rows,
-            )
+            write_csv_per_machine(out, comparison, fronts, columns, |front| {
+                csv_rows_by_point_and_metric(front, metrics)
+            })
         }
         PageFormat::Table | PageFormat::Markdown => {
-            for (number, scope) in fronts.iter().enumerate() {
-                if number > 0 {
-                    writeln!(out)?;
-                }
-                write_machine_heading_if_several(
-                    scope,
-                    out,
-                    comparison,
-                    markdown_or_text_style(format),
-                )?;
-                let on = comparison
-                    .loads
-                    .iter()
-                    .filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
-                let style = markdown_or_text_style(format);
-                write_pareto_front(out, comparison, &scope.said, on.count(), style)?;
-            }
-            Ok(())
+            let style = markdown_or_text_style(format);
+            write_section_per_machine(out, comparison, fronts, style, |out, scope| {
+                let loads = comparison.loads.iter();
+                let on = loads.filter(|load| is_load_in_scope(load, scope));
+                write_pareto_front(out, comparison, &scope.said, on.count(), style)
+            })
         }
     }
+}
+
+fn csv_rows_by_point_and_metric(front: &Points, metrics: &[String]) -> Vec<[String; 4]> {
+    let rows = front.points.iter().flat_map(|point| {
+        let values = metrics.iter().zip(&point.values);
+        values.map(|(metric, value)| {
+            [
+                point.policy.clone(),
+                metric.clone(),
+                value.to_string(),
+                point.on_front.to_string(),
+            ]
+        })
+    });
+    rows.collect()
 }
 
 fn write_pareto_front(
@@ -360,14 +345,13 @@ fn write_ranking_by_metric(
     let place = own.map_or_else(String::new, |place| {
         format!("; {} is number {}", comparison.baseline, place + 1)
     });
-    let in_scope = |load: &Load| scope.machine.as_ref().is_none_or(|m| *m == load.machine);
     let heading = format!(
         "{title}: the best of {} policies, geometric mean over {} workload(s){place}",
         ranked.candidates.len(),
         comparison
             .loads
             .iter()
-            .filter(|load| in_scope(load))
+            .filter(|load| is_load_in_scope(load, scope))
             .count()
     );
     style.write_heading(out, &heading)?;
@@ -382,7 +366,8 @@ fn write_ranking_by_metric(
             let changes = comparison
                 .rows
                 .iter()
-                .filter(|r| r.policy == c.policy && r.metric == metric.name && in_scope(&r.load))
+                .filter(|r| r.policy == c.policy && r.metric == metric.name)
+                .filter(|r| is_load_in_scope(&r.load, scope))
                 .filter(|r| r.significant)
                 .filter_map(|r| Some(r.gain?.percent));
             let better = changes.clone().filter(|percent| *percent > 0.0);

@@ -8,11 +8,22 @@ use crate::output::{self, PageFormat, Screen};
 pub(super) trait Style {
     fn write_heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
     fn write_sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
+    fn write_table(
+        &self,
+        out: &mut Screen,
+        header: Vec<String>,
+        rows: Vec<Vec<String>>,
+    ) -> anyhow::Result<()>;
+
+    /// Writes a table whose first row is the header.
     fn write_header_and_rows(
         &self,
         out: &mut Screen,
-        header_and_rows: Vec<Vec<String>>,
-    ) -> anyhow::Result<()>;
+        mut header_and_rows: Vec<Vec<String>>,
+    ) -> anyhow::Result<()> {
+        let header = header_and_rows.remove(0);
+        self.write_table(out, header, header_and_rows)
+    }
 }
 
 pub(super) struct Text;
@@ -37,13 +48,13 @@ impl Style for Text {
         Ok(out.write_folded(text, 2)?)
     }
 
-    fn write_header_and_rows(
+    fn write_table(
         &self,
         out: &mut Screen,
-        mut header_and_rows: Vec<Vec<String>>,
+        header: Vec<String>,
+        rows: Vec<Vec<String>>,
     ) -> anyhow::Result<()> {
-        let header = header_and_rows.remove(0);
-        output::write_table(out, header, header_and_rows)
+        output::write_table(out, header, rows)
     }
 }
 
@@ -60,12 +71,12 @@ impl Style for Markdown {
         Ok(writeln!(out, "{}", printable::escape_for_markdown(text))?)
     }
 
-    fn write_header_and_rows(
+    fn write_table(
         &self,
         out: &mut Screen,
-        mut header_and_rows: Vec<Vec<String>>,
+        header: Vec<String>,
+        rows: Vec<Vec<String>>,
     ) -> anyhow::Result<()> {
-        let header = header_and_rows.remove(0);
-        output::write_markdown_table(out, header, header_and_rows)
+        output::write_markdown_table(out, header, rows)
     }
 }

@@ -1,6 +1,6 @@
 //! Power states of a drive as a table.
 
-use wakepath_hardware::drive::Drive;
+use wakepath_hardware::drive::{Drive, PowerState};
 use wakepath_units::Microwatts;
 
 use crate::output::{self, Screen};
@@ -19,6 +19,18 @@ pub(in crate::commands) fn format_watts_or_dash(power: Option<Microwatts>) -> St
     )
 }
 
+/// Latencies of entry and exit in us, then the ranks of a power state.
+pub(super) fn latency_and_rank_cells(state: &PowerState) -> [String; 6] {
+    [
+        state.entry_latency_us.to_string(),
+        state.exit_latency_us.to_string(),
+        state.read_throughput_rank.to_string(),
+        state.read_latency_rank.to_string(),
+        state.write_throughput_rank.to_string(),
+        state.write_latency_rank.to_string(),
+    ]
+}
+
 /// Prints the power states that a drive declares, and where they contradict each other.
 pub(super) fn print_declared_states_and_contradictions(
     out: &mut Screen,
@@ -31,19 +43,12 @@ pub(super) fn print_declared_states_and_contradictions(
             "rwl",
         ],
         drive.states.iter().enumerate().map(|(i, s)| {
-            [
-                format!("PS{i}"),
-                if s.non_operational { "asleep" } else { "works" }.to_owned(),
-                format_watts_or_dash(s.max_power),
-                format_watts_or_dash(s.active_power),
-                format_watts_or_dash(s.idle_power),
-                s.entry_latency_us.to_string(),
-                s.exit_latency_us.to_string(),
-                s.read_throughput_rank.to_string(),
-                s.read_latency_rank.to_string(),
-                s.write_throughput_rank.to_string(),
-                s.write_latency_rank.to_string(),
-            ]
+            let mode = if s.non_operational { "asleep" } else { "works" };
+            let powers = [s.max_power, s.active_power, s.idle_power].map(format_watts_or_dash);
+            let mut row = vec![format!("PS{i}"), mode.to_owned()];
+            row.extend(powers);
+            row.extend(latency_and_rank_cells(s));
+            row
         }),
     )?;
     for contradiction in drive.find_power_contradictions() {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use wakepath_measure::ExperimentControl;
 use wakepath_measure::background::{
     BackgroundMeasurement, BackgroundPlan, CauseKind, CauseRate, measure,
 };
@@ -40,10 +39,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return report.print_plan(args.format, out);
     }
     let system = System::live();
-    let result = report.announce_and_carry_out("", |finished, cancelled| {
-        let control = ExperimentControl::new(finished, cancelled);
-        Ok(measure(&system, &plan, control)?)
-    })?;
+    let result = report.announce_and_measure("", |control| measure(&system, &plan, control))?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::write_json(out, &result),

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wakepath_measure::ExperimentControl;
 use wakepath_measure::drive::{
     DriveMeasurement, DrivePlan, DriveSleep, InterruptView, LoadShape, ServiceTime, SleepEntry,
     TestTarget, measure,
@@ -87,10 +86,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         ""
     };
-    let result = report.announce_and_carry_out(fill, |finished, cancelled| {
-        let control = ExperimentControl::new(finished, cancelled);
-        Ok(measure(&system, &plan, control)?)
-    })?;
+    let result = report.announce_and_measure(fill, |control| measure(&system, &plan, control))?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::write_json(out, &result),

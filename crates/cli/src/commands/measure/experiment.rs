@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use wakepath_measure::TestFileSize;
+use wakepath_measure::{ExperimentControl, MeasureError, TestFileSize};
 use wakepath_units::quantity;
 
 use crate::messages::{note, tell};
@@ -117,6 +117,17 @@ impl PlanReport {
             "steps",
             experiment,
         )
+    }
+
+    /// Announces a measurement and carries it out, as [`Self::announce_and_carry_out`] does.
+    pub(super) fn announce_and_measure<T: Send>(
+        &self,
+        beyond: &str,
+        measure: impl FnOnce(ExperimentControl<'_>) -> Result<T, MeasureError> + Send,
+    ) -> anyhow::Result<T> {
+        self.announce_and_carry_out(beyond, |finished, cancelled| {
+            Ok(measure(ExperimentControl::new(finished, cancelled))?)
+        })
     }
 
     fn announcement(&self, beyond: &str) -> String {

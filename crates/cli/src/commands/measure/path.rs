@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wakepath_measure::ExperimentControl;
 use wakepath_measure::path::{
     ClockTransitions, CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, ReadParts,
     measure,
@@ -49,10 +48,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return report.print_plan(args.format, out);
     }
     let system = System::live();
-    let result = report.announce_and_carry_out("", |finished, cancelled| {
-        let control = ExperimentControl::new(finished, cancelled);
-        Ok(measure(&system, &plan, control)?)
-    })?;
+    let result = report.announce_and_measure("", |control| measure(&system, &plan, control))?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::write_json(out, &result),

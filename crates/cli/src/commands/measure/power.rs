@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use rustix::process::geteuid;
-use wakepath_measure::ExperimentControl;
 use wakepath_measure::power::{PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure};
 use wakepath_report::html::measurements::{MeasuredInterval, MeasuredPicture, MeasuredSection};
 
@@ -47,10 +46,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.dry_run {
         return report.print_plan(args.format, out);
     }
-    let result = report.announce_and_carry_out("", |finished, cancelled| {
-        let control = ExperimentControl::new(finished, cancelled);
-        Ok(measure(&system, &plan, control)?)
-    })?;
+    let result = report.announce_and_measure("", |control| measure(&system, &plan, control))?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::write_json(out, &result),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use rustix::process::geteuid;
+use wakepath_measure::MeasureError;
 use wakepath_measure::drive::TestTarget;
 use wakepath_measure::summary::Estimate;
 use wakepath_measure::wake::{
     EntryCost, HeldClock, PackageWake, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
 };
-use wakepath_measure::{ExperimentControl, MeasureError};
 use wakepath_report::html::measurements::{
     MeasuredCurve, MeasuredInterval, MeasuredPicture, MeasuredSection,
 };
@@ -110,9 +110,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.dry_run {
         return report.print_plan(args.format, out);
     }
-    let result = report.announce_and_carry_out("", |finished, cancelled| {
-        let control = ExperimentControl::new(finished, cancelled);
-        Ok(measure(&system, &plan, args.file.as_deref(), control)?)
+    let result = report.announce_and_measure("", |control| {
+        measure(&system, &plan, args.file.as_deref(), control)
     })?;
     print_notes(&result.notes);
     match args.format {

@@ -31,14 +31,14 @@ fn percentiles_of_fio_are_those_that_it_prints() {
         let start = text.find('{').unwrap();
         let printed: serde_json::Value = serde_json::from_str(&text[start..]).unwrap();
         for (job, direction) in [(0, "read"), (1, "write")] {
-            let of = &printed["jobs"][job];
+            let printed_job = &printed["jobs"][job];
             let value = |metric: &str| {
                 let rows = compared["rows"].as_array().unwrap().iter();
-                let mut rows =
-                    rows.filter(|r| r["metric"] == metric && r["workload"] == of["jobname"]);
+                let mut rows = rows
+                    .filter(|r| r["metric"] == metric && r["workload"] == printed_job["jobname"]);
                 rows.next().unwrap()["mean"].as_f64().unwrap()
             };
-            let clat = &of[direction]["clat_ns"]["percentile"];
+            let clat = &printed_job[direction]["clat_ns"]["percentile"];
             for (metric, key) in [
                 ("p50_us", "50.000000"),
                 ("p99_us", "99.000000"),
@@ -51,7 +51,7 @@ fn percentiles_of_fio_are_those_that_it_prints() {
                     value(metric)
                 );
             }
-            let iops = of[direction]["iops"].as_f64().unwrap();
+            let iops = printed_job[direction]["iops"].as_f64().unwrap();
             assert!(
                 (value("iops") / iops - 1.0).abs() < 0.01,
                 "{} {iops}",
@@ -131,9 +131,12 @@ fn jobs_of_fio_that_run_at_once_count_together_in_terse_output_as_in_json() {
         "json",
     ]));
     let rows = compared["rows"].as_array().unwrap();
-    let of = |policy: &'static str| rows.iter().filter(move |r| r["policy"] == policy);
-    assert!(of("json").count() >= 10 && of("json").count() == of("terse").count());
-    for (json, terse) in of("json").zip(of("terse")) {
+    let rows_of_policy = |policy: &'static str| rows.iter().filter(move |r| r["policy"] == policy);
+    assert!(
+        rows_of_policy("json").count() >= 10
+            && rows_of_policy("json").count() == rows_of_policy("terse").count()
+    );
+    for (json, terse) in rows_of_policy("json").zip(rows_of_policy("terse")) {
         for key in ["metric", "workload", "runs"] {
             assert_eq!(json[key], terse[key]);
         }

@@ -203,18 +203,18 @@ fn row(workload: usize, metric: usize, policy: usize) -> PageRow {
 }
 
 fn workload(index: usize, policies: usize, name: String) -> PageWorkload {
-    let of = |policy: usize| 80.0 + 25.0 * policy as f64 + 10.0 * index as f64;
+    let scale = |policy: usize| 80.0 + 25.0 * policy as f64 + 10.0 * index as f64;
     let kinds = [("little", 4.0), ("big", 2.0)];
     PageWorkload {
         name,
         about: "fio, sample.fio".into(),
         latency_of: "latency".into(),
-        curves: (0..policies).map(|p| curve(p, of(p))).collect(),
+        curves: (0..policies).map(|p| curve(p, scale(p))).collect(),
         percentiles: (0..policies)
             .map(|policy| Percentiles {
                 policy,
                 values: [("p50", 0.9), ("p90", 1.4), ("p99", 2.5), ("p99.9", 5.0)]
-                    .map(|(name, factor)| (name.to_owned(), spread(of(policy) * factor)))
+                    .map(|(name, factor)| (name.to_owned(), spread(scale(policy) * factor)))
                     .into(),
             })
             .collect(),
@@ -230,7 +230,7 @@ fn workload(index: usize, policies: usize, name: String) -> PageWorkload {
                             (
                                 (*part).to_owned(),
                                 factor
-                                    * of(policy)
+                                    * scale(policy)
                                     * [0.05, 0.01, 0.0, 0.6, 0.02, 0.2, 0.05, 0.02, 0.05][i],
                             )
                         })
@@ -244,7 +244,7 @@ fn workload(index: usize, policies: usize, name: String) -> PageWorkload {
                     policy,
                     latency_metric,
                     power_metric: 3,
-                    latency: spread(of(policy) * factor),
+                    latency: spread(scale(policy) * factor),
                     power: spread(
                         900.0 - 120.0 * (policy as f64 + 0.1).sqrt()
                             + if policy == 2 { 100.0 } else { 0.0 },

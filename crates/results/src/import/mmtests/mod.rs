@@ -10,14 +10,13 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
 use super::read::{
     MAX_BYTES, ResultImportError, content_error_at, read_error_at, read_regular_file_in,
 };
-use super::runs::ImportedRuns;
+use super::runs::{ImportedRuns, new_imported_run};
 
 pub use format::{Benchmark, LogSample};
 
@@ -104,13 +103,7 @@ fn add_samples_as_runs(
             run.key.workload == workload && run.metrics.first().map(|(metric, _)| metric) == first
         });
         let repeat = earlier.count() as u32;
-        let key = RunKey {
-            machine: String::new(),
-            workload,
-            policy: policy.to_owned(),
-            repeat,
-        };
-        let mut run = RunRecord::new(key, None, repeat, repeat);
+        let mut run = new_imported_run(&workload, policy, repeat);
         run.metrics.clone_from(&sample.values);
         imported.runs.push(run);
     }

@@ -1,7 +1,6 @@
 //! Making result rows from a block of a replayed recording.
 
 use wakepath_replay::{StateReport, TimeBlockPolicy, TimeBlockReport};
-use wakepath_results::rows::BUSY;
 use wakepath_results::{Idle, RunRecord};
 
 use super::recording::Replayed;
@@ -40,7 +39,7 @@ pub(super) fn fill_replayed_run(
         let asleep: u64 = states.iter().map(|s| s.time_ns).sum();
         let whole = block.duration_ns.saturating_mul(u64::from(kind.cpus));
         let power = states.iter().any(|s| s.energy_j.is_some());
-        run.idle.push(make_busy_row(
+        run.idle.push(Idle::for_busy_time(
             &kind.name,
             whole.saturating_sub(asleep),
             power,
@@ -60,7 +59,7 @@ pub(super) fn fill_replayed_run(
             wasted_energy_uj: Some(package.wasted_j * 1e6),
         });
         let awake = block.duration_ns.saturating_sub(package.asleep_ns);
-        run.idle.push(make_busy_row(PACKAGE, awake, true));
+        run.idle.push(Idle::for_busy_time(PACKAGE, awake, true));
     }
 }
 
@@ -76,21 +75,6 @@ fn make_idle_row(kind: &str, state: &StateReport) -> Idle {
         below: Some(state.too_shallow),
         added_latency_ns: Some(state.added_latency_ns),
         wasted_energy_uj: state.wasted_j.map(|joules| joules * 1e6),
-    }
-}
-
-fn make_busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
-    Idle {
-        cpu_kind: kind.to_owned(),
-        state: BUSY.to_owned(),
-        time_ns,
-        entries: 0,
-        too_deep: 0,
-        too_shallow: 0,
-        above: Some(0),
-        below: Some(0),
-        added_latency_ns: Some(0),
-        wasted_energy_uj: has_power.then_some(0.0),
     }
 }
 
