@@ -6,8 +6,8 @@
 //! for each kind of request.
 
 mod activity;
-mod begun;
 mod bootstrap;
+mod bounded_exits;
 mod clock;
 mod collector;
 mod comparison;
@@ -42,7 +42,7 @@ mod variation;
 mod waits;
 mod wakeups;
 
-pub use begun::BegunExits;
+pub use bounded_exits::BoundedExits;
 pub use collector::Collector;
 pub use estimate::{Disagreement, ExitEstimate};
 pub use goes_with::GoesWith;

@@ -111,14 +111,15 @@ impl RequestKind {
         }
     }
 
-    /// Share of requests whose time without charged exits has the reference's exit: those that met the reference, or were
-    /// charged with a cost above it.
+    /// Share of requests whose remaining time has the reference's exit: requests that met the reference, were charged with a cost
+    /// above the reference's, or have an estimate of a late exit.
     fn share_with_reference_exit(&self) -> Option<f64> {
         self.split.reference?;
         let without_state = self.awake + self.leaving + self.behind + self.unknown;
         let states = self.split.states.iter();
         let unknown: u64 = states.map(|exit| exit.met - exit.charged).sum();
-        let with = self.requests.saturating_sub(without_state + unknown);
+        let unestimated = unknown.saturating_sub(self.estimated_late_exits());
+        let with = self.requests.saturating_sub(without_state + unestimated);
         Some(self.share_of_requests(with))
     }
 }

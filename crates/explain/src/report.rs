@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::{DataQuality, Metadata};
 
-use crate::begun::{BegunExits, estimate_begun_exits};
+use crate::bounded_exits::{BoundedExits, estimate_bounded_exits};
 use crate::estimate::{Disagreement, ExitEstimate};
 use crate::exits_met::ExitsMet;
 use crate::help::{Help, find_helpful_remedies};
@@ -164,8 +164,8 @@ pub struct RequestKind {
     pub help: Vec<Help>,
     /// CPUs of requests whose tasks were woken by another CPU.
     pub placement: TaskPlacement,
-    /// Mean time from issue to the interrupted CPU's first sign of life in ns, without charged exits and exits begun by something
-    /// else: the drive, and the exit of the reference state unless that is measured. Without a reference: the drive, where CPUs ran
+    /// Mean time from issue to the interrupted CPU's first sign of life in ns, without charged exits, late exits and exits begun by
+    /// something else: the drive, and the exit of the reference state unless that is measured. Without a reference: the drive, where CPUs ran
     /// or spun; `None` elsewhere.
     pub rest_ns: Option<f64>,
     /// Exits by experiment for states that requests met, by index; empty where nothing is measured.
@@ -175,7 +175,9 @@ pub struct RequestKind {
     /// States whose estimates contradict each other.
     pub disagreements: Vec<Disagreement>,
     /// Exits begun by something else; `None` if no state has a cost.
-    pub begun_exits: Option<BegunExits>,
+    pub begun_exits: Option<BoundedExits>,
+    /// Exits from states with a cost, by requests that met the state later than charged requests; `None` as for `begun_exits`.
+    pub late_exits: Option<BoundedExits>,
 }
 
 /// Requests by who submitted them: a process or a cgroup.
@@ -525,9 +527,11 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         .iter()
         .filter_map(|state| Some(state.cost?.mean_ns * state.charged as f64))
         .sum();
-    let begun_exits = split.reference.map(|_| estimate_begun_exits(group, &split));
-    let begun = begun_exits.map_or(0.0, |begun| begun.mean_ns);
-    let rest = parts.out_ns - charged / requests.max(1) as f64 - begun;
+    let bounded = split
+        .reference
+        .map(|_| estimate_bounded_exits(group, &split));
+    let bounded_ns = bounded.map_or(0.0, |exits| exits.begun.mean_ns + exits.late.mean_ns);
+    let rest = parts.out_ns - charged / requests.max(1) as f64 - bounded_ns;
     RequestKind {
         device: metadata.device_name_or_numbers(key.device),
         write: key.write,
@@ -557,7 +561,8 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         measured: BTreeMap::new(),
         reference_exit: None,
         disagreements: Vec::new(),
-        begun_exits,
+        begun_exits: bounded.map(|exits| exits.begun),
+        late_exits: bounded.map(|exits| exits.late),
         reference_exit_us: split
             .reference
             .and_then(|state| lowest_declared_exit_us(state, metadata)),
@@ -634,13 +639,20 @@ impl RequestKind {
         (above_reference + reference_ns).min(request.out)
     }
 
-    /// Whether a state that requests met has an exit without a cost. Beside a reference that nothing was compared with, the exits of
-    /// other states are next to nothing.
+    /// Whether requests had exits that neither a cost nor an estimate tells. Beside a reference that nothing was compared with, the
+    /// exits of other states are next to nothing.
     pub fn has_unknown_exits(&self) -> bool {
         let states = self.split.states.iter();
-        let mut without_cost = states.filter(|state| state.charged < state.met);
-        self.split.charged.is_some()
-            && without_cost.any(|state| !self.polling.contains(&state.state))
+        let not_charged: u64 = states
+            .filter(|state| !self.polling.contains(&state.state))
+            .map(|state| state.met - state.charged)
+            .sum();
+        self.split.charged.is_some() && not_charged > self.estimated_late_exits()
+    }
+
+    /// Number of requests whose late exits have an estimate.
+    pub(crate) fn estimated_late_exits(&self) -> u64 {
+        self.late_exits.map_or(0, |late| late.estimated)
     }
 
     /// Name of an idle state, or else `state INDEX`.

@@ -1,8 +1,8 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ClockRange, Disagreement, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost,
-    RequestKind, SubmitterParts, TimerLateness, Unseparated, WaitParts,
+    BoundedExits, ClockRange, Disagreement, ExitCost, Explanation, HopParts, InterruptParts,
+    ProbeCost, RequestKind, SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
 use super::arguments::By;
@@ -271,12 +271,14 @@ pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     }));
     let states = kind.split.states.iter();
     terms.extend(states.filter_map(|state| charged_time_in_words(kind, state)));
-    let begun = kind.begun_exits.map_or(0.0, |begun| begun.mean_ns);
-    if begun >= LEAST_PRINTED_NS {
-        terms.push(format!(
-            "exits that something else began {}",
-            format_us(begun)
-        ));
+    for (name, exits) in [
+        ("exits from states chosen later", kind.late_exits),
+        ("exits that something else began", kind.begun_exits),
+    ] {
+        let mean = exits.map_or(0.0, |exits| exits.mean_ns);
+        if mean >= LEAST_PRINTED_NS {
+            terms.push(format!("{name} {}", format_us(mean)));
+        }
     }
     for (name, time) in [
         ("interrupt", parts.interrupt_ns),
@@ -314,7 +316,20 @@ pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     }
     let disagreements = kind.disagreements.iter();
     all.extend(disagreements.map(|all| disagreement_sentence(kind, all)));
-    all.extend(begun_exit_sentence(kind));
+    for (exits, came, unseen) in [
+        (
+            kind.late_exits,
+            "met a state that the governor chose later, and that may then cost less",
+            "what they paid",
+        ),
+        (
+            kind.begun_exits,
+            "came while the CPU was leaving a state, or behind another one",
+            "how long they waited for it",
+        ),
+    ] {
+        all.extend(exits.and_then(|exits| bounded_exit_sentence(kind, &exits, came, unseen)));
+    }
     all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
     all.extend(wake_up_sentence(kind));
@@ -324,10 +339,14 @@ pub(super) fn kind_sentences(kind: &RequestKind) -> Vec<String> {
 /// Smaller times are 0.0 in print.
 const LEAST_PRINTED_NS: f64 = 50.0;
 
-/// A sentence on exits that something else than the request's own interrupt began.
-fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
-    let begun = kind.begun_exits?;
-    let without = begun.requests - begun.estimated;
+/// A sentence on exits of which requests paid an unknown part: how these requests `came`, and what is `unseen`.
+fn bounded_exit_sentence(
+    kind: &RequestKind,
+    exits: &BoundedExits,
+    came: &str,
+    unseen: &str,
+) -> Option<String> {
+    let without = exits.requests - exits.estimated;
     let rare = if without > 0 {
         format!(
             " {without} have too few requests like them: their exits stay in {}.",
@@ -336,13 +355,13 @@ fn begun_exit_sentence(kind: &RequestKind) -> Option<String> {
     } else {
         String::new()
     };
-    (begun.highest_ns >= LEAST_PRINTED_NS).then(|| {
+    (exits.highest_ns >= LEAST_PRINTED_NS).then(|| {
         format!(
-            "  {} came while the CPU was leaving a state, or behind another one. Nobody sees how long they waited for it: \
-             {} us in the mean over all requests, by what the drive takes for requests like them, and at most {}.{rare}",
-            count_in_words(begun.requests, "request"),
-            format_us(begun.mean_ns),
-            format_us(begun.highest_ns),
+            "  {} {came}. Nobody sees {unseen}: {} us in the mean over all requests, by what the drive takes for requests like \
+             them, and at most {}.{rare}",
+            count_in_words(exits.requests, "request"),
+            format_us(exits.mean_ns),
+            format_us(exits.highest_ns),
         )
     })
 }

@@ -247,8 +247,14 @@ fn describe_parts(groups: &[KindGroup<'_>]) -> Vec<String> {
     notes.extend(groups.iter().map(|group| {
         let kind = &group.kind;
         let name = name_of_remaining_time(kind);
-        let begun = kind.begun_exits.filter(|begun| begun.mean_ns > 0.0);
-        let others = begun.map_or("", |_| ", and exits that something else began");
+        let others = [
+            (kind.late_exits, ", and exits from states chosen later"),
+            (kind.begun_exits, ", and exits that something else began"),
+        ]
+        .into_iter()
+        .filter(|(exits, _)| exits.is_some_and(|exits| exits.mean_ns > 0.0))
+        .map(|(_, words)| words)
+        .collect::<String>();
         printable(&format!(
             "{}: the part drive is {name}{others}",
             name_of_kind(kind)

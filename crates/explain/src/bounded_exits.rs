@@ -1,10 +1,11 @@
-//! Exits that something else than a request's own interrupt began.
+//! Exits of which requests paid an unknown part.
 //!
-//! A request behind another request, or whose CPU a timer had woken, waited for an unseen part from an exit. Then the drive's time
-//! only has bounds: at most all `out`, at least `out` less the exit. Other requests after an equally long gap, with as many in
-//! flight, have known times. Bounds and known times together give the distribution over the drive's times (self-consistency for
-//! times in intervals: B. W. Turnbull, Journal of the Royal Statistical Society B 38, 1976). A single request's wait stays
-//! unknown. The mean over a kind does not.
+//! A request behind another request, or whose CPU a timer had woken, waited for an unseen part of an exit. A state that the governor
+//! chose late, after a tick, may cost less than first choices of the state tell: a package that a tick woke sleeps only later. Then
+//! the drive's time only has bounds: at most all `out`, at least `out` less the exit. Other requests after an equally long gap, with
+//! as many in flight, have known times. Bounds and known times together give the distribution over the drive's times
+//! (self-consistency for times in intervals: B. W. Turnbull, Journal of the Royal Statistical Society B 38, 1976). The exit of a
+//! single request stays unknown. The mean over a kind does not.
 
 use std::collections::BTreeMap;
 
@@ -19,28 +20,46 @@ const FEWEST: usize = 8;
 /// Rounds until weights change by less than a thousandth.
 const ROUNDS: usize = 50;
 
-/// Exits begun by something else, for a kind. Times in ns are means over all requests of the kind.
+/// Exits of which requests of a kind paid an unknown part. Times in ns are means over all requests of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct BegunExits {
-    /// Number of requests behind another request, or with a CPU already leaving, after a state deeper than the reference.
+pub struct BoundedExits {
+    /// Number of requests with such an exit, from a state deeper than the reference.
     pub requests: u64,
     /// Number of such requests in classes with known drive times.
     pub estimated: u64,
-    /// Estimated wait for exits, above the reference's exit.
+    /// Estimated time in such exits, above the reference's exit.
     pub mean_ns: f64,
-    /// Longest possible wait for exits, also without an estimate.
+    /// Longest possible time in such exits, also without an estimate.
     pub highest_ns: f64,
+}
+
+/// All exits with bounds of a kind, by what left them unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BoundedExitsByCause {
+    /// Exits that something else than the request's interrupt began.
+    pub(crate) begun: BoundedExits,
+    /// Exits from states that the governor chose later than the first choices that tell the state's cost.
+    pub(crate) late: BoundedExits,
+}
+
+/// Why a request may have paid only a part of an exit.
+#[derive(Clone, Copy)]
+enum Cause {
+    Begun,
+    Late,
 }
 
 /// Octave of the gap; requests in flight at issue, in octaves.
 type Class = (u32, u32);
 
-/// Bounds for the drive's time in ns, for an exit perhaps begun by something else.
+/// Bounds for the drive's time in ns, for an exit of which the request paid an unknown part.
 struct Bounds {
+    cause: Cause,
     lowest: u64,
     highest: u64,
-    /// Perhaps the request's own interrupt began the exit, before a timer expired. Then the drive's time is `lowest`.
-    may_be_own: bool,
+    /// Perhaps the request paid the whole exit: its own interrupt began the exit before a timer expired, or the state was as deep as
+    /// for first choices. Then the drive's time is `lowest`.
+    may_be_whole: bool,
 }
 
 /// Drive times in a class of requests, in ns.
@@ -48,48 +67,59 @@ struct Bounds {
 struct Times {
     /// Times with a known exit, or at most the reference's. A running CPU has no exit.
     known: Vec<u64>,
-    /// Bounds for requests with an exit perhaps begun by something else.
+    /// Bounds for requests that paid an unknown part of an exit.
     bounds: Vec<Bounds>,
 }
 
-/// Estimates exits begun by something else, for requests from one kind.
-pub(crate) fn estimate_begun_exits(requests: &[&TracedRequest], split: &Split) -> BegunExits {
+/// Estimates exits of which requests from one kind paid an unknown part.
+pub(crate) fn estimate_bounded_exits(
+    requests: &[&TracedRequest],
+    split: &Split,
+) -> BoundedExitsByCause {
     let mut classes: BTreeMap<Class, Times> = BTreeMap::new();
     for request in requests {
         let times = classes.entry(find_class(request)).or_default();
         match request.met {
             MetState::Awake => times.known.push(request.out),
-            MetState::State(_) => times.known.extend(drive_time(request, split)),
-            MetState::Leaving(state) => times.add_bounds(request, split.known_exit(state), true),
-            MetState::Behind(state) => times.add_bounds(request, split.known_exit(state), false),
+            MetState::State(_) => times.add_request_with_own_exit(request, split),
+            MetState::Leaving(state) => {
+                times.add_bounds(request, split.known_exit(state), Cause::Begun, true);
+            }
+            MetState::Behind(state) => {
+                times.add_bounds(request, split.known_exit(state), Cause::Begun, false);
+            }
             MetState::Unknown => {}
         }
     }
-    let mut begun = BegunExits::default();
-    let (mut waited, mut at_most) = (0.0, 0.0);
-    for times in classes.into_values() {
-        let bounded = times.bounds.len() as u64;
-        begun.requests += bounded;
-        let spans = times
-            .bounds
-            .iter()
-            .map(|bounds| bounds.highest - bounds.lowest);
-        at_most += spans.sum::<u64>() as f64;
-        if let Some(estimated) = times.wait_for_exits() {
-            begun.estimated += bounded;
-            waited += estimated;
+    let mut exits = BoundedExitsByCause::default();
+    for mut times in classes.into_values() {
+        let drive = times.fit_distribution();
+        for bounds in &times.bounds {
+            let sums = match bounds.cause {
+                Cause::Begun => &mut exits.begun,
+                Cause::Late => &mut exits.late,
+            };
+            sums.add_request(bounds, drive.as_ref());
         }
     }
     let count = requests.len().max(1) as f64;
-    begun.mean_ns = waited / count;
-    begun.highest_ns = at_most / count;
-    begun
+    for sums in [&mut exits.begun, &mut exits.late] {
+        sums.mean_ns /= count;
+        sums.highest_ns /= count;
+    }
+    exits
 }
 
-/// A request's `out` without the exit from the state met; `None` for an unknown exit.
-fn drive_time(request: &TracedRequest, split: &Split) -> Option<u64> {
-    let exit = split.known_exit_for(request, find_reached_state(request)?)?;
-    Some(request.out.saturating_sub(exit))
+impl BoundedExits {
+    /// Adds a request's times in ns to the sums; `drive`: drive times of requests like this one, where known.
+    fn add_request(&mut self, bounds: &Bounds, drive: Option<&TimeDistribution>) {
+        self.requests += 1;
+        self.highest_ns += (bounds.highest - bounds.lowest) as f64;
+        if let Some(drive) = drive {
+            self.estimated += 1;
+            self.mean_ns += bounds.highest as f64 - drive.mean_within(bounds);
+        }
+    }
 }
 
 fn find_class(request: &TracedRequest) -> Class {
@@ -100,34 +130,52 @@ fn find_class(request: &TracedRequest) -> Class {
 }
 
 impl Times {
-    /// Adds a request with an exit perhaps begun by something else. `exit`: cost of the state, if known. `with_others`: timers and
-    /// other interrupts before the exit look like later ones.
-    fn add_bounds(&mut self, request: &TracedRequest, exit: Option<u64>, with_others: bool) {
+    /// Adds a request whose own interrupt began the exit. Without a cost of the state, the drive's time is not known.
+    fn add_request_with_own_exit(&mut self, request: &TracedRequest, split: &Split) {
+        let Some(state) = find_reached_state(request) else {
+            return;
+        };
+        match (
+            split.known_exit_for(request, state),
+            split.known_exit(state),
+        ) {
+            (Some(exit), _) => self.known.push(request.out.saturating_sub(exit)),
+            (None, Some(exit)) => self.add_bounds(request, Some(exit), Cause::Late, true),
+            (None, None) => {}
+        }
+    }
+
+    /// Adds a request that paid an unknown part of an exit. `exit`: cost of the state, if known. `or_whole`: the request may as well
+    /// have paid all: timers and other interrupts before the exit look like later ones, and a state chosen late may be deep.
+    fn add_bounds(
+        &mut self,
+        request: &TracedRequest,
+        exit: Option<u64>,
+        cause: Cause,
+        or_whole: bool,
+    ) {
         let longest = exit.unwrap_or(u64::MAX).min(request.slept);
         if longest == 0 {
             self.known.push(request.out);
             return;
         }
         self.bounds.push(Bounds {
+            cause,
             lowest: request.out - longest,
             highest: request.out,
             // No request begins an exit before issue.
-            may_be_own: with_others && exit == Some(longest),
+            may_be_whole: or_whole && exit == Some(longest),
         });
     }
 
-    /// Sum over all requests with bounds: `out` less the drive's time, in ns. `None` with too few known times.
-    fn wait_for_exits(mut self) -> Option<f64> {
+    /// Takes the known times for the distribution over the drive's times; `None` with too few of these, or where none is unknown.
+    fn fit_distribution(&mut self) -> Option<TimeDistribution> {
         if self.known.len() < FEWEST || self.bounds.is_empty() {
             return None;
         }
         self.known.sort_unstable();
-        let drive = TimeDistribution::fit(self.known, &self.bounds);
-        let waits = self
-            .bounds
-            .iter()
-            .map(|bounds| bounds.highest as f64 - drive.mean_within(bounds));
-        Some(waits.sum())
+        let known = std::mem::take(&mut self.known);
+        Some(TimeDistribution::fit(known, &self.bounds))
     }
 }
 
@@ -191,10 +239,11 @@ impl TimeDistribution {
         }
     }
 
-    /// Stretches for bounds: all times between, and times around `lowest` if the exit is perhaps the request's own.
+    /// Stretches for bounds: all times between, and times around `lowest` if the request perhaps paid the whole exit.
     ///
     /// Timers expire at any ns with equal chance, during an exit as well as before. So a time at `lowest` counts once for each ns of
-    /// the exit. Times in the half exit around `lowest` stand for a time at `lowest`, and count twice.
+    /// the exit. Times in the half exit around `lowest` stand for a time at `lowest`, and count twice. A state chosen late costs all
+    /// with the same chance as a part, for want of anything better.
     fn places_within(&self, bounds: &Bounds) -> [Stretch; 2] {
         let Bounds {
             lowest, highest, ..
@@ -205,7 +254,7 @@ impl TimeDistribution {
             self.stretch(
                 lowest.saturating_sub(quarter),
                 lowest + quarter,
-                if bounds.may_be_own { 2.0 } else { 0.0 },
+                if bounds.may_be_whole { 2.0 } else { 0.0 },
             ),
         ]
     }
