@@ -124,6 +124,37 @@ fn a_condition_that_nobody_can_watch_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn a_relative_limit_of_a_set_in_force_is_refused() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let keep_persistent = ["--persist", "--yes", "--for", "1s"];
+    wakepath(&["apply", SET, "--root", root]).success();
+    let before = content(machine.path());
+    for way in [&[][..], &["--dry-run"], &keep_persistent] {
+        let keep = ["apply", SET, "--root", root, "--keep", "p99_us <= +5%"];
+        let refused = wakepath(&[&keep[..], way].concat());
+        fails_with(
+            refused,
+            &[
+                "--keep 'p99_us <= +5%': the set changes nothing now, so there is no latency without",
+            ],
+        );
+    }
+    // A limit in us compares with nothing.
+    wakepath(&[
+        "apply",
+        SET,
+        "--root",
+        root,
+        "--keep",
+        "p99_us < 9",
+        "--dry-run",
+    ])
+    .success();
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
 fn a_dry_run_says_what_it_would_watch() {
     let machine = copy_of_laptop();
     let before = content(machine.path());

@@ -214,7 +214,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
         if let (false, Err(refused)) = (is_held, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
-        describe_guard(&args.keep)?;
+        describe_guard(&args.keep, &plan)?;
         return print_planned_changes(args, &plan, out);
     }
     if args.persist {
@@ -283,6 +283,9 @@ fn hold_while_conditions_are_kept(
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     super::guarded::note_if_other_machine(system);
+    super::guarded::check_relative_limits(&args.keep, || {
+        plan_settings_for_set(system, set, targets)
+    })?;
     let mut guarded = super::guarded::GuardedSet::start(args.keep.clone())?;
     if !guarded.measure_before()? {
         return Ok(());
@@ -300,11 +303,11 @@ fn hold_while_conditions_are_kept(
 }
 
 #[cfg(target_os = "linux")]
-fn describe_guard(conditions: &[GuardCondition]) -> anyhow::Result<()> {
+fn describe_guard(conditions: &[GuardCondition], plan: &SettingsPlan) -> anyhow::Result<()> {
     if conditions.is_empty() {
         return Ok(());
     }
-    super::guarded::describe_guard(conditions)
+    super::guarded::describe_guard(conditions, plan)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -319,7 +322,7 @@ fn hold_while_conditions_are_kept(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn describe_guard(_: &[GuardCondition]) -> anyhow::Result<()> {
+fn describe_guard(_: &[GuardCondition], _: &SettingsPlan) -> anyhow::Result<()> {
     Ok(())
 }
 

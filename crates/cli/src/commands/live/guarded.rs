@@ -44,13 +44,36 @@ pub(super) enum WaitEnd {
     Reached,
 }
 
+/// Checks that latency without a set can be measured, which relative limits compare with. `plan_set`: plans the set's settings.
+///
+/// # Errors
+/// A limit is relative, and the set cannot be planned or changes nothing, as where it is in force already.
+pub(super) fn check_relative_limits(
+    conditions: &[GuardCondition],
+    plan_set: impl FnOnce() -> anyhow::Result<SettingsPlan>,
+) -> anyhow::Result<()> {
+    let Some(condition) = conditions.iter().find(|condition| condition.is_relative()) else {
+        return Ok(());
+    };
+    ensure!(
+        plan_set()?.differing_changes().next().is_some(),
+        "--keep '{condition}': the set changes nothing now, so there is no latency without the set to compare with; give a \
+         limit in us, or run `wakepath restore --now` first"
+    );
+    Ok(())
+}
+
 /// Says what a guard would watch.
 ///
 /// # Errors
-/// A condition names a drive that this machine does not have.
-pub(super) fn describe_guard(conditions: &[GuardCondition]) -> anyhow::Result<()> {
+/// A condition names a drive that this machine does not have, or has nothing to compare with.
+pub(super) fn describe_guard(
+    conditions: &[GuardCondition],
+    plan: &SettingsPlan,
+) -> anyhow::Result<()> {
     let drives = names_of_drives();
     check_drives(conditions, &drives)?;
+    check_relative_limits(conditions, || Ok(plan.clone()))?;
     for condition in conditions {
         let watched = condition
             .drive()

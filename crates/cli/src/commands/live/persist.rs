@@ -54,6 +54,8 @@ pub(super) fn try_ask_apply_and_persist(
         yes || io::stdin().is_terminal(),
         "--persist asks whether the settings are to stay, and there is no terminal; --yes asks nothing"
     );
+    #[cfg(target_os = "linux")]
+    super::guarded::check_relative_limits(keep, || plan_set_on_trial(system, settings, on))?;
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
     let Some(mut watch) = TrialWatch::start(system, keep)? else {
@@ -61,11 +63,7 @@ pub(super) fn try_ask_apply_and_persist(
     };
     let mut session = Session::open_and_recover(system)?;
     super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
-    // The set that the user named is on trial, whatever the power supply.
-    let plan = match on {
-        Some(supply) => settings.plan_for_supply(system, supply)?,
-        None => settings.plan_for_present_supply(system)?,
-    };
+    let plan = plan_set_on_trial(system, settings, on)?;
     note_tools_that_overwrite(system, &plan);
     // A condition without a trial would be kept by nobody.
     let has_trial = !yes || !keep.is_empty();
@@ -133,6 +131,18 @@ pub(super) fn try_ask_apply_and_persist(
         );
     }
     Ok(waits_for.is_none().then_some(plan))
+}
+
+/// Plans the set that the user named, which is on trial whatever the power supply.
+fn plan_set_on_trial(
+    system: &System,
+    settings: &PersistentSettings,
+    on: Option<PowerSupply>,
+) -> anyhow::Result<SettingsPlan> {
+    Ok(match on {
+        Some(supply) => settings.plan_for_supply(system, supply)?,
+        None => settings.plan_for_present_supply(system)?,
+    })
 }
 
 /// Notes which other tools overwrite settings of a plan, before anything is written.
