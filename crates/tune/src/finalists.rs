@@ -4,7 +4,7 @@ use crate::TuneError;
 use crate::answer::{Contribution, Finalist, SearchAnswer};
 use crate::evaluator::{Effort, TrialOutcome};
 use crate::judgement::{
-    Baseline, JudgedSet, choose_smallest_change_as_good_as_best, is_better_beyond_chance,
+    Baseline, JudgedSet, LEVEL, choose_smallest_change_as_good_as_best, is_better_beyond_chance,
     is_worth_changing, judge_set, keeps_conditions_by_mean_or_interval, sort_judged_best_first,
 };
 use crate::space::SetChoice;
@@ -43,7 +43,7 @@ impl Decision {
         }
         let objective = search.question.objective;
         sort_judged_best_first(objective, &mut ran);
-        let best = choose_smallest_change_as_good_as_best(objective, search.seed, &ran, &in_force);
+        let best = choose_smallest_change_as_good_as_best(objective, &baseline, &ran, &in_force);
         let (best, contributions) = match best {
             Some(index) => {
                 let best = &ran[index];
@@ -155,9 +155,9 @@ fn drop_useless_parts_and_rate_others(
         };
         let surely = kept_finalist.keeps_conditions_by_whole_intervals();
         let keeps = keeps_conditions_by_mean_or_interval(&ran.finalist, surely);
-        let (objective, seed) = (search.question.objective, search.seed);
-        let is_worse = is_better_beyond_chance(objective, seed, &best.values, &ran.values);
-        if keeps && !is_worse && is_worth_changing(objective, seed, &ran, in_force) {
+        let (objective, drawing) = (search.question.objective, (LEVEL, search.seed));
+        let is_worse = is_better_beyond_chance(objective, drawing, &best.values, &ran.values);
+        if keeps && !is_worse && is_worth_changing(objective, baseline, &ran, in_force) {
             kept = without;
             kept_finalist = ran.finalist;
             continue;

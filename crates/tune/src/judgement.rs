@@ -12,7 +12,7 @@ use crate::objective::SearchObjective;
 /// Difference of the objective in percent below which two sets count as equal.
 const NO_DIFFERENCE: f64 = 0.5;
 
-/// Confidence level of all intervals together.
+/// Confidence level of all intervals together, and of a comparison that was not picked from several.
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// Metrics shown for each load, where the load has them.
@@ -87,9 +87,11 @@ impl Baseline {
 /// Chooses one of the judged sets, the best of which come first: the smallest change among sets that keep every condition,
 /// equal the best within chance, and beat unchanged policies. Returns its index; `None` where unchanged policies are as good, or
 /// no set keeps every condition.
+///
+/// The best set is the best of several by chance, too: unchanged policies are beaten at the level of the baseline's intervals.
 pub(crate) fn choose_smallest_change_as_good_as_best(
     objective: &SearchObjective,
-    seed: u64,
+    baseline: &Baseline,
     ran: &[JudgedSet],
     in_force: &JudgedSet,
 ) -> Option<usize> {
@@ -100,27 +102,31 @@ pub(crate) fn choose_smallest_change_as_good_as_best(
         .filter(|index| keeps_conditions_by_mean_or_interval(&ran[*index].finalist, surely))
         .collect();
     let best = &ran[*keeping.first()?];
-    let is_as_good =
-        |other: &JudgedSet| !is_better_beyond_chance(objective, seed, &best.values, &other.values);
-    if in_force.finalist.keeps_conditions_by_means() && is_as_good(in_force) {
+    if !is_worth_changing(objective, baseline, best, in_force) {
         return None;
     }
+    let seed = baseline.seed;
+    let is_as_good = |other: &JudgedSet| {
+        !is_better_beyond_chance(objective, (LEVEL, seed), &best.values, &other.values)
+    };
     keeping
         .into_iter()
         .filter(|index| is_as_good(&ran[*index]))
-        .filter(|index| is_worth_changing(objective, seed, &ran[*index], in_force))
+        .filter(|index| is_worth_changing(objective, baseline, &ran[*index], in_force))
         .min_by_key(|index| ran[*index].finalist.changes)
 }
 
-/// Whether a set beats unchanged policies beyond chance; any set does where these break a condition.
+/// Whether a set beats unchanged policies beyond chance, at the level of the baseline's intervals; any set does where unchanged
+/// policies break a condition.
 pub(crate) fn is_worth_changing(
     objective: &SearchObjective,
-    seed: u64,
+    baseline: &Baseline,
     set: &JudgedSet,
     in_force: &JudgedSet,
 ) -> bool {
+    let drawing = (baseline.level, baseline.seed);
     !in_force.finalist.keeps_conditions_by_means()
-        || is_better_beyond_chance(objective, seed, &set.values, &in_force.values)
+        || is_better_beyond_chance(objective, drawing, &set.values, &in_force.values)
 }
 
 /// Whether a finalist keeps every condition; `surely`: by its whole interval.
@@ -148,22 +154,24 @@ fn sum_of_percent_beyond_limits(finalist: &Finalist) -> f64 {
     broken.map(|kept| -kept.margin_percent).sum()
 }
 
-/// Whether a series is better than another in the same seeds, by more than chance and more than [`NO_DIFFERENCE`]. `seed`
-/// starts the random numbers of the interval.
+/// Whether a series is better than another in the same seeds, by more than chance and more than [`NO_DIFFERENCE`]. `drawing`:
+/// the confidence level, and the start of the random numbers.
 pub(crate) fn is_better_beyond_chance(
     objective: &SearchObjective,
-    seed: u64,
+    drawing: (f64, u64),
     series: &[f64],
     other: &[f64],
 ) -> bool {
-    gain_towards_goal(objective, seed, other, series)
-        .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
+    let (level, _) = drawing;
+    gain_towards_goal(objective, drawing, other, series)
+        .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - level)
 }
 
-/// The gain of a series over the baseline, in the direction of the goal. `seed` starts the random numbers of the interval.
+/// The gain of a series over the baseline, in the direction of the goal, with an interval of the level. `seed` starts the random
+/// numbers of the interval.
 fn gain_towards_goal(
     objective: &SearchObjective,
-    seed: u64,
+    (level, seed): (f64, u64),
     baseline: &[f64],
     series: &[f64],
 ) -> Option<Gain> {
@@ -172,7 +180,7 @@ fn gain_towards_goal(
         baseline,
         series,
         Design::Paired,
-        LEVEL,
+        level,
         seed,
     );
     let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
@@ -277,7 +285,8 @@ pub(crate) fn judge_set(
             interval,
             gain: (changes > 0)
                 .then(|| {
-                    gain_towards_goal(question.objective, baseline.seed, &baseline.values, &values)
+                    let drawing = (baseline.level, baseline.seed);
+                    gain_towards_goal(question.objective, drawing, &baseline.values, &values)
                 })
                 .flatten(),
             loads: figures,

@@ -123,7 +123,7 @@ pub fn decide_by_measurements(
     }
     sort_judged_best_first(&request.objective, &mut judged);
     let chosen =
-        choose_smallest_change_as_good_as_best(&request.objective, request.seed, &judged, &before);
+        choose_smallest_change_as_good_as_best(&request.objective, &baseline, &judged, &before);
     let mut next: Vec<Finalist> = judged.into_iter().map(|set| set.finalist).collect();
     let best = match chosen {
         Some(index) => Some(next.remove(index)),

@@ -14,7 +14,7 @@ use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score, mean};
 use crate::finalists;
 use crate::influence::{OrderingRuns, movement_of_scores};
-use crate::judgement::is_better_beyond_chance;
+use crate::judgement::{LEVEL, is_better_beyond_chance};
 use crate::screening::{LOOKS_BETTER, Screening, Standing, has_enough_requests};
 use crate::search::{MOST_OF_SHORTENED_RUN, SearchRequest, smallest_cost_of_whole_runs};
 use crate::simulation::Simulation;
@@ -460,7 +460,7 @@ impl RangeStudy<'_> {
         ) else {
             return Ok(None);
         };
-        let (objective, seed) = (&self.request.objective, self.request.seed);
+        let (objective, drawing) = (&self.request.objective, (LEVEL, self.request.seed));
         let answer_values = self.question.objective_in_each_seed(answer_trial)?;
         let answer_excess = scores[answer].as_ref().map_or(0.0, |score| score.excess);
         let mut better = None;
@@ -474,7 +474,7 @@ impl RangeStudy<'_> {
             } else {
                 index != answer
                     && score.excess <= 0.0
-                    && is_better_beyond_chance(objective, seed, &values, &answer_values)
+                    && is_better_beyond_chance(objective, drawing, &values, &answer_values)
             };
             let key = (score.excess, score.objective);
             if replaces && better.is_none_or(|(_, best)| key < best) {

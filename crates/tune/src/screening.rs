@@ -137,6 +137,16 @@ impl Screening {
         sets
     }
 
+    /// What screening runs beside the nearest sets: the others, with the present settings and the answer again, because each set
+    /// is judged beside these two.
+    pub(crate) fn other_sets_beside_answer(&self) -> Vec<usize> {
+        let nearest = self.nearest_sets();
+        let mut sets = vec![0, self.answer];
+        sets.extend((0..self.decided.len()).filter(|set| !nearest.contains(set)));
+        sets.dedup();
+        sets
+    }
+
     /// Number of requests in the short runs of some sets, by their numbers.
     pub(crate) fn requests_of_sets(&self, numbers: &[usize]) -> f64 {
         let trials = numbers.iter().filter_map(|set| self.trials[*set].as_ref());

@@ -68,11 +68,13 @@ pub fn vary_assumed_figures(
         ordered_by_shortened: None,
         shortened: 1,
         simulated: 0,
+        requests_for_all: None,
     };
     let Some(screening) = study.screen_as_assumed(&assumptions, most_requests, &mut sensitivity)?
     else {
         return Ok(None);
     };
+    let requests_as_assumed = sensitivity.simulated;
     study.put_influential_first(
         &screening,
         &mut assumptions,
@@ -87,12 +89,15 @@ pub fn vary_assumed_figures(
         screened: assumptions.iter().map(|_| None).collect(),
         varied: assumptions.iter().map(|_| None).collect(),
         as_assumed: None,
+        requests_as_assumed,
+        requests_of_whole_runs: 0,
     };
     rounds.screen_little_ones_together(&mut sensitivity)?;
     rounds.screen_by_nearest_sets(&mut sensitivity)?;
     rounds.run_whole_where_near(&mut sensitivity)?;
     rounds.screen_by_other_sets(&mut sensitivity)?;
     rounds.run_whole_where_near(&mut sensitivity)?;
+    sensitivity.requests_for_all = rounds.estimate_requests_for_all();
     let varied = rounds.varied.into_iter();
     for (figure, assumption) in varied.zip(&assumptions) {
         if let Some(figure) = figure {
@@ -117,9 +122,56 @@ struct ScreeningRounds<'a> {
     /// The result of each figure so far; `None` while it is not known.
     varied: Vec<Option<VariedFigure>>,
     as_assumed: Option<DecidedAsAssumed>,
+    /// Number of requests of the runs with all figures as assumed.
+    requests_as_assumed: u64,
+    /// Number of requests of whole runs with varied figures.
+    requests_of_whole_runs: u64,
 }
 
 impl ScreeningRounds<'_> {
+    /// About how many requests would reach every figure, one by one and with every set; `None` where no figure lacks
+    /// requests. As large a share of all figures as of those judged is taken to come near to a change.
+    fn estimate_requests_for_all(&self) -> Option<u64> {
+        let mut results = self.varied.iter().map(Option::as_ref);
+        if results.all(|varied| varied.is_some_and(|varied| !varied.lacks_other_sets())) {
+            return None;
+        }
+        let screening = self.screening;
+        let ends: usize = self.assumptions.iter().map(|one| one.ends.len()).sum();
+        let requests_of_ends = |sets: &[usize]| ends as f64 * screening.requests_of_sets(sets);
+        let as_assumed = self.requests_as_assumed as f64;
+        // With less, figures of little influence would go together.
+        let all: Vec<usize> = (0..screening.trials.len()).collect();
+        let screened_singly =
+            (as_assumed + screening.requests_of_sets(&all) + requests_of_ends(&all))
+                / SCREENING_SHARE;
+        let run_whole = self.requests_of_whole_runs_per_judged_figure();
+        let run_in_all = as_assumed
+            + requests_of_ends(&screening.nearest_sets())
+            + requests_of_ends(&screening.other_sets_beside_answer())
+            + run_whole * self.assumptions.len() as f64;
+        Some(screened_singly.max(run_in_all).ceil() as u64)
+    }
+
+    /// Number of requests that whole runs of all figures near to a change take, per judged figure.
+    fn requests_of_whole_runs_per_judged_figure(&self) -> f64 {
+        let results = self.varied.iter().zip(&self.screened);
+        let (mut judged, mut near, mut run_whole) = (0.0_f64, 0.0, 0.0);
+        for (varied, screened) in results {
+            let is_whole = varied.as_ref().is_some_and(|varied| !varied.by_one_run);
+            let is_near = screened.as_ref().is_some_and(|one| one.way_left < NEAR);
+            judged += f64::from(u8::from(varied.is_some() || screened.is_some()));
+            near += f64::from(u8::from(is_near));
+            run_whole += f64::from(u8::from(is_whole));
+        }
+        let per_figure = if run_whole > 0.0 {
+            self.requests_of_whole_runs as f64 / run_whole
+        } else {
+            2.0 * self.requests_as_assumed as f64
+        };
+        per_figure * near / judged.max(1.0)
+    }
+
     /// Figures of little influence in groups of little joint influence, the weakest first in a group and in the last group.
     fn group_figures_of_little_influence(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new()];
@@ -206,18 +258,12 @@ impl ScreeningRounds<'_> {
 
     /// Runs the other sets with each figure that is not judged yet, those first whose change is nearest.
     fn screen_by_other_sets(&mut self, sensitivity: &mut Sensitivity) -> Result<(), TuneError> {
-        let nearest = self.screening.nearest_sets();
-        let all = 0..self.study.contenders.sets.len();
-        let others: Vec<usize> = all.filter(|set| !nearest.contains(set)).collect();
+        let sets = self.screening.other_sets_beside_answer();
         for index in self.figures_nearest_first(VariedFigure::needs_other_sets) {
             if sensitivity.simulated >= self.most_requests {
                 break;
             }
             let assumption = &self.assumptions[index];
-            // Each set is judged beside the answer and the present settings, so that both run again.
-            let mut sets = vec![0, self.screening.answer];
-            sets.extend(&others);
-            sets.dedup();
             let study = self.study;
             let more = study.screen_figure(self.screening, assumption, &sets, sensitivity)?;
             let is_far = more.way_left >= NEAR;
@@ -234,9 +280,11 @@ impl ScreeningRounds<'_> {
                 break;
             }
             let assumption = &self.assumptions[index];
+            let before = sensitivity.simulated;
             let ends =
                 self.study
                     .run_whole_at_each_end(assumption, &mut self.as_assumed, sensitivity)?;
+            self.requests_of_whole_runs += sensitivity.simulated - before;
             self.varied[index] = Some(assumption.with_ends(ends, false));
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::output::{self, Format, Screen};
 
 mod arguments;
 mod cost;
+mod figure_budget;
 mod finalist_study;
 mod measured;
 mod page;

@@ -268,8 +268,9 @@ fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
         html.contains("default-src 'none'") && !html.contains("<script"),
         "{html}"
     );
-    // Whoever gets the page sees what was asked, and can ask it again.
+    // Whoever gets the page sees what was asked, and can ask it again. The job has no rate, and the page says what follows.
     for part in [
+        "iowait-rk3399 asks for no rate",
         "least mean_mw",
         "--over cpu-latency",
         "--budget 1000000 --seed 1",

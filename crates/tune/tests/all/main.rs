@@ -5,6 +5,7 @@
     reason = "a test may stop where its premises fail"
 )]
 
+mod chance;
 mod conditions;
 mod made_up;
 mod recorded;

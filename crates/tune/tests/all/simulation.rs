@@ -192,6 +192,21 @@ fn figures_beyond_the_requests_allowed_are_named() {
     assert_eq!(little.figures.len(), 1);
     assert!(little.not_reached.len() > 5, "{:?}", little.not_reached);
     assert_eq!(format!("{little:?}"), format!("{again:?}"));
+    // The result says how many requests reach every figure with every set.
+    let needed = little.requests_for_all.unwrap();
+    assert!(needed > 1_000, "{needed}");
+    let all = vary(&request, &answer, needed);
+    assert!(
+        all.not_reached.is_empty(),
+        "{needed}: {:?}",
+        all.not_reached
+    );
+    assert_eq!(all.requests_for_all, None, "{needed}: {all:?}");
+    assert!(
+        all.figures
+            .iter()
+            .all(|figure| !figure.with_nearest_only && !figure.together)
+    );
 }
 
 /// With a percentile asked for, runs of the screening stay whole, and few figures get their turn: those that move something.
@@ -210,6 +225,7 @@ fn figures_of_likely_influence_come_first_where_requests_are_few() {
     let few = vary(&request, &answer, whole.simulated / 4);
     assert!(few.simulated <= whole.simulated / 3, "{}", few.simulated);
     assert!(few.ordered_by_shortened.is_some());
+    assert!(few.requests_for_all > Some(few.simulated), "{few:?}");
     assert!(few.figures.len() > few.not_reached.len(), "{few:?}");
     // Those of little influence took the requests of one: the load writes nothing.
     for name in ["write_service_us", "write_mb_per_s", "flush_us"] {

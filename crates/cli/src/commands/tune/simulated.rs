@@ -16,6 +16,7 @@ use wakepath_tune::{
 };
 
 use super::arguments::{Args, BudgetArgument, DecidedOn};
+use super::figure_budget::SENSITIVITY_SHARE;
 use super::page::AnswerForLimit;
 use crate::commands::here;
 use crate::messages::note;
@@ -31,9 +32,6 @@ pub(super) struct Searched {
     /// Policies that were asked for and that only a measurement can judge.
     pub(super) measured_only: Vec<PolicySpec>,
 }
-
-/// Requests for the variation of assumed figures, as a share of the search's budget.
-const SENSITIVITY_SHARE: f64 = 0.5;
 
 /// Searches for the best policy set within the budget that the arguments give, and varies the machine's assumed figures. A
 /// time is converted to requests by running the policies in force once.

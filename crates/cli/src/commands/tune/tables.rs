@@ -11,6 +11,7 @@ use wakepath_tune::{
 };
 
 use super::cost::{DayCost, DayCosts};
+use super::figure_budget::find_budget_with_share_for_figures;
 use super::steps::StepsIntoForce;
 use crate::output::{self, Screen, count_with_noun};
 
@@ -368,11 +369,17 @@ pub(super) fn sensitivity_sentences(sensitivity: &Sensitivity) -> Vec<String> {
                 format!(" Those that move most in 1/{shortened} of the time came first{unmoved}.")
             });
         format!(
-            "{} not varied, for want of requests; a larger --budget reaches them.{order}",
+            "{} not varied, for want of requests.{order}",
             count_with_noun(left, "more assumed figure")
         )
     });
-    let all = [robust, by_runs, not_reached];
+    let for_all = sensitivity.requests_for_all.map(|requests| {
+        format!(
+            "About `--budget {}` reaches every figure, with every set.",
+            find_budget_with_share_for_figures(requests)
+        )
+    });
+    let all = [robust, by_runs, not_reached, for_all];
     all.into_iter().flatten().collect()
 }
 
@@ -675,6 +682,7 @@ mod tests {
             ordered_by_shortened: None,
             shortened: 1,
             simulated: 0,
+            requests_for_all: None,
         };
         sensitivity_sentences(&sensitivity).join(" ")
     }
