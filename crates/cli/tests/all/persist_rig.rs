@@ -615,7 +615,11 @@ fn what_tuned_changes_later_is_drift() {
     guest.must("echo 'enforce = true' >>/etc/wakepath/settings.toml");
     guest.wait_for(&format!("grep schedutil {governor}"));
     let process = guest.must("systemctl show --property MainPID --value tuned");
-    let told = guest.must(&format!("wakepath apply '{set}' --persist --yes"));
+    // The service that has just written may have the lock for a moment.
+    guest.wait_for(&format!(
+        "wakepath apply '{set}' --persist --yes >/root/told 2>&1"
+    ));
+    let told = guest.must("cat /root/told");
     let rival = format!(
         "TuneD is running (process {}) and may overwrite frequency-governor, cpu-latency",
         process.trim()
