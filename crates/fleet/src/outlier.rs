@@ -15,8 +15,11 @@ const RARE_SHARE: f64 = 0.02;
 /// Largest count of a rare value in a class of any size.
 const RARE_COUNT: usize = 1;
 
-/// Least share of machines with a common value.
+/// Least share of machines with the common values of a fact.
 const COMMON_SHARE: f64 = 0.8;
+
+/// Most common values of a fact: an old and a new one while a setting is rolled out.
+const COMMON_VALUES: usize = 2;
 
 /// A figure stands out beyond so many robust standard deviations. In a fleet of thousands with some tens of figures, chance
 /// reaches 6.
@@ -96,26 +99,27 @@ fn compare_fact(machines: &[&MachineFacts], name: &str, differences: &mut ClassD
     }
     let mut by_count: Vec<(String, usize)> = counts.into_iter().collect();
     by_count.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let Some((usual, usual_count)) = by_count.first().cloned() else {
-        return;
-    };
     if by_count.len() < 2 {
         return;
     }
     let all = machines.len();
-    let has_common_value = usual_count as f64 >= COMMON_SHARE * all as f64;
     let rare = f64::max(RARE_COUNT as f64, (RARE_SHARE * all as f64).floor());
     // A fact that most machines have for themselves, such as a command line with a name, tells nothing.
     let is_own_of_each = by_count.len() * 2 > all;
-    if has_common_value {
+    if let Some(common) = find_common_values(&by_count, rare, all) {
+        let shares: Vec<String> = common
+            .iter()
+            .map(|(value, count)| format!("{value} ({count} of {all})"))
+            .collect();
+        let usual = shares.join(", ");
         for (place, machine) in machines.iter().enumerate() {
             let value = value_or_missing(machine, name);
             let count = by_count.iter().find(|(known, _)| *known == value);
-            if value != usual && count.is_some_and(|(_, count)| *count as f64 <= rare) {
+            if count.is_some_and(|(_, count)| *count as f64 <= rare) {
                 differences.deviations[place].push(Deviation {
                     what: name.to_owned(),
                     value,
-                    usual: format!("{usual} ({usual_count} of {all})"),
+                    usual: usual.clone(),
                 });
             }
         }
@@ -130,6 +134,20 @@ fn compare_fact(machines: &[&MachineFacts], name: &str, differences: &mut ClassD
             values: frequent,
         });
     }
+}
+
+/// The fewest values that most machines of a class have, none of them rare; `None` if values are more widely spread.
+fn find_common_values(
+    by_count: &[(String, usize)],
+    rare: f64,
+    all: usize,
+) -> Option<&[(String, usize)]> {
+    let most = COMMON_VALUES.min(by_count.len());
+    let common = (1..=most).map(|number| &by_count[..number]).find(|values| {
+        let machines: usize = values.iter().map(|(_, count)| count).sum();
+        machines as f64 >= COMMON_SHARE * all as f64
+    });
+    common.filter(|values| values.iter().all(|(_, count)| *count as f64 > rare))
 }
 
 fn value_or_missing(machine: &MachineFacts, fact: &str) -> String {
@@ -240,6 +258,31 @@ mod tests {
             divided.divided[0].values,
             [("balance".to_owned(), 60), ("power".to_owned(), 40)]
         );
+    }
+
+    #[test]
+    fn a_third_value_stands_out_beside_two_common_ones() {
+        let mut machines = vec![machine(&[("epp", "balance")], &[]); 100];
+        for machine in machines.iter_mut().take(30) {
+            machine.facts.insert("epp".to_owned(), "power".to_owned());
+        }
+        machines[99] = machine(&[("epp", "default")], &[]);
+        let differences = compare(&machines);
+        assert_eq!(
+            differences.deviations[99],
+            [Deviation {
+                what: "epp".to_owned(),
+                value: "default".to_owned(),
+                usual: "balance (69 of 100), power (30 of 100)".to_owned(),
+            }]
+        );
+        assert_eq!(differences.deviations.iter().flatten().count(), 1);
+        // Three values with a third of the machines each: none is what machines of the class usually have.
+        for machine in machines.iter_mut().skip(30).take(33) {
+            let value = "performance".to_owned();
+            machine.facts.insert("epp".to_owned(), value);
+        }
+        assert!(compare(&machines).deviations.iter().all(Vec::is_empty));
     }
 
     #[test]

@@ -383,3 +383,49 @@ fn add_tlp_lines(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_system::Root;
+
+    /// The rule for a setting of a machine with two drives and a disk of another kind.
+    fn rule(key: &str, value: &str) -> Result<String, &'static str> {
+        let directory = tempfile::tempdir().unwrap();
+        for (drive, serial) in [("nvme0", "S64A NX0R\n"), ("nvme1", "S*\n")] {
+            let folder = directory.path().join("sys/class/nvme").join(drive);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("serial"), serial).unwrap();
+        }
+        let system = System::new(Root::at_directory(directory.path()));
+        let key: SettingKey = key.parse().unwrap();
+        udev_rule(&system, NewValue { key: &key, value })
+    }
+
+    #[test]
+    fn udev_rules_know_drives_and_their_disks_by_serial_number() {
+        assert_eq!(
+            rule("read-ahead:nvme0n1", "512").unwrap(),
+            "ACTION==\"add|change|online\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\", ATTRS{serial}==\"S64A NX0R\", \
+             ATTR{queue/read_ahead_kb}=\"512\""
+        );
+        assert_eq!(
+            rule("drive-latency:nvme0", "20000").unwrap(),
+            "ACTION==\"add|change|online\", SUBSYSTEM==\"nvme\", ATTR{serial}==\"S64A NX0R\", \
+             ATTR{power/pm_qos_latency_tolerance_us}=\"20000\""
+        );
+    }
+
+    #[test]
+    fn disks_without_a_serial_number_that_a_rule_can_match_have_no_rule() {
+        for (key, part) in [
+            ("rq-affinity:vda", "the disk has no serial number"),
+            // `*` would match every drive.
+            ("rq-affinity:nvme1n1", "the drive has no serial number"),
+            ("drive-latency:nvme1", "the drive has no serial number"),
+        ] {
+            let refused = rule(key, "2").unwrap_err();
+            assert!(refused.contains(part), "{key}: {refused}");
+        }
+    }
+}

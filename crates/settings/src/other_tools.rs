@@ -195,7 +195,39 @@ fn list_systemd_units_enabled_at_boot(root: &Root) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Change;
     use wakepath_system::setting;
+
+    /// Texts on the tools of a machine whose thermald runs, before a setting is changed.
+    fn texts_on_rivals(key: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let process = directory.path().join("proc/815");
+        std::fs::create_dir_all(&process).unwrap();
+        std::fs::write(process.join("comm"), "thermald\n").unwrap();
+        let change = Change {
+            key: key.parse().unwrap(),
+            old: String::new(),
+            new: Some("1".to_owned()),
+        };
+        let plan = SettingsPlan {
+            changes: vec![change],
+            ..SettingsPlan::default()
+        };
+        let system = System::new(Root::at_directory(directory.path()));
+        let rivals = find_rival_tools(&system, &plan);
+        rivals.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn thermald_is_named_before_a_highest_frequency_is_set() {
+        assert_eq!(
+            texts_on_rivals("frequency-max:policy0"),
+            [
+                "thermald is running (process 815) and may overwrite frequency-max; `systemctl disable --now thermald` ends that"
+            ]
+        );
+        assert!(texts_on_rivals("frequency-min:policy0").is_empty());
+    }
 
     #[test]
     fn tools_write_settings_that_exist() {

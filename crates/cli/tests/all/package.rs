@@ -320,6 +320,70 @@ fn until_leased(systemd: &Systemd, data: &Path, before: &BTreeMap<PathBuf, Strin
     });
 }
 
+/// How long a client waits for metrics.
+const FETCH: &str = "curl --silent --show-error --fail --max-time 10";
+/// Where the test's daemon shows metrics: as a page, on a socket, in a file.
+const METRICS: [&str; 3] = [
+    "http://127.0.0.1:9399/metrics",
+    "/run/wakepath/metrics.sock",
+    "/var/lib/prometheus/node-exporter/wakepath.prom",
+];
+
+/// The unit leaves the daemon all that a guard, the latency by part, and metrics by port, socket and file need.
+fn check_guard_and_metrics(systemd: &Systemd, data: &Path) {
+    let [page, socket, file] = METRICS;
+    systemd.must(&format!("mkdir -p $(dirname {file})"));
+    systemd.must(&format!(
+        "printf '%s\\n' 'policy = [\"psd[timeout=900ms]\"]' '[guard]' 'keep = [\"p99_us < 60000000\"]' '[metrics]' \
+         'port = 9399' 'socket = \"{socket}\"' 'textfile = \"{file}\"' 'latency = true' >/etc/wakepath/daemon.toml"
+    ));
+    // Without the unit's restrictions root may measure on this machine, or may not: the unit has to change nothing about that.
+    let (is_possible, refusal) =
+        systemd.inside("wakepath record --duration 1s --force -o /tmp/possible.parquet");
+    systemd.must(">/run/wakepath.log");
+    systemd.must("systemctl restart wakepath");
+    let in_force = u8::from(is_possible);
+    for policy in ["guard", "latency"] {
+        let is_off = systemd.said().contains(&format!("off: {policy}: "));
+        assert_ne!(is_off, is_possible, "{refusal}{}", systemd.said());
+    }
+    systemd.until("the file of metrics", || {
+        systemd.inside(&format!("test -s {file}")).0
+    });
+    for fetch in [
+        format!("{FETCH} {page}"),
+        format!("{FETCH} --unix-socket {socket} http://localhost/metrics"),
+        format!("cat {file}"),
+    ] {
+        let metrics = systemd.must(&fetch);
+        for (policy, value) in [("psd", 1), ("guard", in_force), ("latency", in_force)] {
+            let line = format!("\nwakepath_policy_in_force{{policy=\"{policy}\"}} {value}\n");
+            assert!(metrics.contains(&line), "{fetch}: {metrics}");
+        }
+    }
+    // Prometheus' own user reads the file; the socket is for root and its group.
+    let modes = systemd.must(&format!("stat --format %a {file} {socket}"));
+    assert_eq!(modes, "644\n660\n");
+    if is_possible {
+        let begins = [
+            "wakepath_request_seconds_count{",
+            "wakepath_guard_latency_seconds{",
+        ];
+        systemd.until("requests and a window of the guard", || {
+            burst(data);
+            let metrics = systemd.must(&format!("{FETCH} {page}"));
+            begins.iter().all(|begin| {
+                let mut lines = metrics.lines();
+                lines.any(|line| line.starts_with(begin) && !line.ends_with(" 0"))
+            })
+        });
+    }
+    systemd.must("systemctl stop wakepath");
+    systemd.must(&format!("test ! -e {file} && test ! -e {socket}"));
+    // systemd counts starts, and soon refuses more. It has forgotten a unit that is not loaded any more.
+    systemd.inside("systemctl reset-failed wakepath");
+}
+
 /// Ready when it says so, settings put back after a kill and after a hang, reloaded, and gone with its settings when the
 /// package goes.
 #[test]
@@ -346,10 +410,11 @@ fn the_service_runs_under_systemd() {
     let data = data(on_disk.path());
 
     systemd.must(&format!("dpkg --install {}", package.display()));
-    systemd.must("echo 'policy = [\"psd[timeout=900ms]\"]' >/etc/wakepath/daemon.toml");
     // Not by itself: whoever installs it may want to look at its configuration first.
     assert_eq!(systemd.property("ActiveState"), "inactive");
     systemd.must("systemctl daemon-reload");
+    check_guard_and_metrics(&systemd, &data);
+    systemd.must("echo 'policy = [\"psd[timeout=900ms]\"]' >/etc/wakepath/daemon.toml");
     systemd.must("systemctl start wakepath");
     let status = systemd.property("StatusText");
     assert!(status.starts_with("leases on "), "{status}");

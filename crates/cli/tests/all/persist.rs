@@ -140,6 +140,18 @@ fn tools_that_overwrite_the_set_are_named_first() {
 }
 
 #[test]
+fn thermald_is_named_before_a_highest_frequency_is_kept() {
+    let machine = copy_of_laptop();
+    put(machine.path(), "proc/815/comm", "thermald\n");
+    let set = "frequency[max=2000MHz]";
+    let root = machine.path().to_str().unwrap();
+    let run = wakepath(&["apply", set, "--persist", "--yes", "--root", root]).success();
+    let told = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    let rival = "thermald is running (process 815) and may overwrite frequency-max";
+    assert!(told.contains(rival), "{told}");
+}
+
+#[test]
 fn a_set_for_the_battery_waits_for_it() {
     let machine = copy_of_laptop();
     let root = machine.path();

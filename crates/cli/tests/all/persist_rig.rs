@@ -609,36 +609,55 @@ fn what_tuned_changes_later_is_drift() {
     guest.wait_for(&format!("grep performance {governor}"));
     guest.wait_for("journalctl --boot | grep \"frequency-governor:policy0 is 'performance'\"");
     assert_eq!(guest.must(&format!("cat {governor}")), "performance\n");
+    let status = guest.must("wakepath status");
+    let drift = "drifted: frequency-governor:policy0 is performance, not schedutil; TuneD is running and writes it\n";
+    assert!(status.contains(drift), "{status}");
     guest.must("echo 'enforce = true' >>/etc/wakepath/settings.toml");
     guest.wait_for(&format!("grep schedutil {governor}"));
+    let process = guest.must("systemctl show --property MainPID --value tuned");
+    // The service that has just written may have the lock for a moment.
+    guest.wait_for(&format!(
+        "wakepath apply '{set}' --persist --yes >/root/told 2>&1"
+    ));
+    let told = guest.must("cat /root/told");
+    let rival = format!(
+        "TuneD is running (process {}) and may overwrite frequency-governor, cpu-latency",
+        process.trim()
+    );
+    assert!(told.contains(&rival), "{told}");
 }
 
 /// Puts the values of a boot back.
 const PUT_BACK: &str = "cd /sys/devices/system/cpu && echo menu >cpuidle/current_governor && \
     for file in cpu?/power/pm_qos_resume_latency_us cpu?/cpuidle/state?/disable; do echo 0 >$file; done && \
-    for file in cpufreq/policy?/scaling_max_freq; do echo 3200000 >$file; done";
+    for file in cpufreq/policy?/scaling_max_freq; do echo 3200000 >$file; done && \
+    for disk in vda vdb nvme0n1; do cd /sys/block/$disk/queue && echo 128 >read_ahead_kb && echo 1 >rq_affinity; done";
 
-/// A tool, the file that it reads, the command that applies the file, and the values of [`SET`] then.
-const FORMS: [(&str, &str, &str, &str); 4] = [
+/// A tool, the file that it reads, the command that applies the file, and then the values of [`SET`] and of the queue of nvme0n1.
+const FORMS: [(&str, &str, &str, &str, &str); 4] = [
     (
         "tuned",
         "/etc/tuned/wakepath/tuned.conf",
         "systemctl start tuned && tuned-adm profile wakepath && tuned-adm verify",
         IN_FORCE,
+        "512 2\n",
     ),
     // The idle governor belongs to no device.
     (
         "udev",
         "/etc/udev/rules.d/70-wakepath-settings.rules",
         "udevadm control --reload && udevadm trigger --action=change && udevadm settle && \
-         ! udevadm test --action=change /sys/devices/system/cpu/cpu1 2>&1 | grep -i 'invalid.*wakepath'",
+         ! udevadm test --action=change /sys/devices/system/cpu/cpu1 2>&1 | grep -i 'invalid.*wakepath' && \
+         udevadm test --action=change /sys/block/nvme0n1 2>&1 | grep 'wakepath.*nvme0n1/queue/read_ahead_kb.*512'",
         "menu 20 20 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 1 1 0 0 0 1 1 ",
+        "512 2\n",
     ),
     (
         "tmpfiles",
         "/etc/tmpfiles.d/wakepath.conf",
         "systemd-tmpfiles --create /etc/tmpfiles.d/wakepath.conf",
         IN_FORCE,
+        "512 2\n",
     ),
     // TLP has options for frequencies alone.
     (
@@ -646,6 +665,7 @@ const FORMS: [(&str, &str, &str, &str); 4] = [
         "/etc/tlp.d/50-wakepath.conf",
         "tlp start",
         "menu 0 0 schedutil schedutil 800000 800000 2400000 2400000 0 0 0 0 0 0 0 0 0 0 ",
+        "128 1\n",
     ),
 ];
 
@@ -656,13 +676,21 @@ fn other_tools_apply_the_forms_that_are_printed() {
     let Some(mut guest) = installed_guest(test) else {
         return;
     };
-    for (tool, file, apply, values) in FORMS {
+    let set = format!("{SET} + read-ahead[kb=512] + rq-affinity[value=2]");
+    for (tool, file, apply, values, queue) in FORMS {
         guest.must(&format!(
-            "mkdir -p $(dirname {file}) && wakepath apply '{SET}' --as {tool} >{file}"
+            "mkdir -p $(dirname {file}) && wakepath apply '{set}' --as {tool} >{file}"
         ));
         assert_eq!(guest.must(VALUES), OWN, "{tool}: printing changes nothing");
+        assert_eq!(queue_of_disk(&mut guest, "nvme0n1"), "128 1\n", "{tool}");
         guest.must(apply);
         assert_eq!(guest.must(VALUES), values, "{tool}");
+        assert_eq!(queue_of_disk(&mut guest, "nvme0n1"), queue, "{tool}");
+        if tool == "udev" {
+            // A virtio disk has no serial number that a rule could know it by.
+            guest.must(&format!("grep 'left out: read-ahead:vda: ' {file}"));
+            assert_eq!(queue_of_disk(&mut guest, "vda"), "128 1\n");
+        }
         guest.must(&format!("rm {file}"));
         if tool == "tuned" {
             guest.must("systemctl stop tuned");
@@ -671,15 +699,18 @@ fn other_tools_apply_the_forms_that_are_printed() {
         assert_eq!(guest.must(VALUES), OWN, "{tool}");
     }
     guest.must(&format!(
-        "wakepath apply '{SET}' --as ansible >/root/wakepath.yml"
+        "wakepath apply '{set}' --as ansible >/root/wakepath.yml"
     ));
     let play =
         "cd /root && ansible-playbook --connection local --inventory localhost, wakepath.yml";
     let first = guest.must(play);
     assert!(!first.contains("changed=0"), "{first}");
     assert_eq!(guest.must(VALUES), IN_FORCE, "{first}");
+    assert_eq!(queue_of_disk(&mut guest, "nvme0n1"), "512 2\n", "{first}");
     let second = guest.must(play);
     assert!(second.contains("changed=0"), "{second}");
     guest.reboot("");
     assert_eq!(guest.must(VALUES), IN_FORCE, "after a boot");
+    // The drive may be found after the boot's settings were written.
+    guest.wait_for("grep -x 512 /sys/block/nvme0n1/queue/read_ahead_kb");
 }

@@ -420,6 +420,16 @@ pub(crate) const FAULTS: [(&str, &[(&str, FaultyContent)]); 20] = {
     ]
 };
 
+/// Facts with several values among healthy machines, in order of their names.
+#[allow(dead_code, reason = "the benchmark looks for classes and faults alone")]
+pub(crate) const VARIED_FACTS: [&str; 2] = ["kernel command line", "rq-affinity"];
+
+/// Harmless settings of some healthy machines: share of the machines, file, content. A fault is planted in the first file, too.
+const VARIATIONS: [(f64, &str, &str); 2] = [
+    (0.3, "proc/cmdline", "mitigations=auto nohz=on quiet"),
+    (0.1, "sys/block/nvme0n1/queue/rq_affinity", "2"),
+];
+
 /// What a fault writes into a file.
 #[derive(Clone, Copy)]
 pub(crate) enum FaultyContent {
@@ -472,6 +482,11 @@ pub(crate) fn generate_fleet(machines: usize, seed: u64) -> GeneratedFleet {
     }
     for (index, (place, name)) in planned.iter().enumerate() {
         let mut files = generate_capture(&KINDS[*place], &mut random);
+        for (share, path, content) in VARIATIONS {
+            if random.random_bool(share) {
+                files.insert(path.to_owned(), format!("{content}\n"));
+            }
+        }
         if let Some(fault) = faults.get(&index) {
             let (fault_name, changes) = FAULTS[*fault];
             plant_fault(&mut files, changes);

@@ -30,24 +30,19 @@ pub(crate) struct FoundFaults {
     /// Faults whose machines are not named.
     #[expect(dead_code, reason = "a failed test prints them")]
     missed: Vec<&'static str>,
+    /// Facts with several common values in the largest class.
+    pub(crate) divided: Vec<String>,
     /// Machines that are named without a planted fault.
     pub(crate) others: Vec<String>,
     /// Most memory of this process so far in bytes.
     pub(crate) peak_bytes: u64,
 }
 
-/// The first folder of a machine's name as its label.
-fn rack_label(name: &str) -> Vec<String> {
-    name.split_once('/')
-        .map(|(rack, _)| rack.to_owned())
-        .into_iter()
-        .collect()
-}
-
+/// Surveys a fleet without labels, so that only processors, drives and kernels divide classes.
 pub(crate) fn survey(folder: &Path, examined_per_class: usize) -> Result<FleetSurvey, FleetError> {
     survey_fleet(&SurveyRequest {
         folder,
-        labels_for: &rack_label,
+        labels_for: &|_| Vec::new(),
         includes: &|_| true,
         examined_per_class,
         cancelled: &AtomicBool::new(false),
@@ -109,6 +104,11 @@ pub(crate) fn survey_generated_fleet(machines: usize, seed: u64) -> FoundFaults 
         planted: fleet.faulty.len(),
         named: fleet.faulty.len() - missed.len(),
         missed,
+        divided: survey.classes[0]
+            .divided
+            .iter()
+            .map(|fact| fact.what.clone())
+            .collect(),
         others: others.map(|name| (*name).to_owned()).collect(),
         peak_bytes: peak_memory(),
     }

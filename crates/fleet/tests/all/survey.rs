@@ -10,7 +10,9 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use wakepath_fleet::{FleetSurvey, SurveyRequest, survey_fleet};
 
-use crate::generated_fleet::{FAULTS, KINDS, generate_capture, generate_fleet, write_capture};
+use crate::generated_fleet::{
+    FAULTS, KINDS, VARIED_FACTS, generate_capture, generate_fleet, write_capture,
+};
 use crate::planted_faults::{
     LEAST_NAMED, MOST_MEMORY, MOST_OTHERS, survey, survey_generated_fleet,
 };
@@ -21,6 +23,7 @@ fn find_planted_faults(machines: usize, seed: u64) {
     println!("{found:?}");
     assert_eq!(found.right_classes, KINDS.len(), "{found:?}");
     assert_eq!((found.other_classes, found.planted), (0, FAULTS.len()));
+    assert_eq!(found.divided, VARIED_FACTS, "{found:?}");
     assert!(found.named >= LEAST_NAMED, "{found:?}");
     assert!(found.others.len() <= MOST_OTHERS, "{found:?}");
     assert!(found.peak_bytes <= MOST_MEMORY, "{found:?}");
