@@ -20,7 +20,7 @@ pub(crate) struct Comparison {
     pub(crate) samples: Vec<Sample>,
     /// Costs, one per state after the first.
     pub(crate) estimates: Option<CostEstimates>,
-    /// States without a cost of their own, with what the cost depends on. They may be among `states`.
+    /// States whose cost is not one cost, with what the cost depends on. Varying states may be among `states`.
     pub(crate) varying: BTreeMap<u8, Variation>,
     /// States that are compared by requests which chose the state first.
     pub(crate) by_first_choice: BTreeSet<u8>,
@@ -30,8 +30,8 @@ pub(crate) struct Comparison {
     pub(crate) foreign: bool,
 }
 
-/// Compares the states, and then all but those without a cost of their own, which would spoil the costs of others: states whose cost
-/// varies, and states that too few requests tell from others. States that vary with other CPUs are left out before further ones.
+/// Compares the states. Leaves out states without one cost of their own, which would spoil the costs of other states, and compares the
+/// rest: states whose cost varies, and states that too few requests tell from others. States that vary with other CPUs go first.
 pub(crate) fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Comparison {
     let mut comparison = compare_constant_states(samples, states);
     let mut compared = samples.to_vec();
@@ -85,8 +85,8 @@ pub(crate) fn compare_states(samples: &[Sample], states: BTreeSet<u8>) -> Compar
     }
 }
 
-/// Compares the states in `impossible` by requests that chose them first, with the samples so compared; `None` where that does not
-/// make their costs possible. A state that the governor chose late may cost less: its package does not sleep yet.
+/// Compares the states in `impossible` by first choices alone, and returns the samples with the comparison; `None` if a cost stays
+/// impossible. A state that the governor chose late may cost less, because the package does not sleep yet.
 fn compare_by_first_choice(
     samples: &[Sample],
     comparison: &Comparison,
@@ -107,8 +107,8 @@ fn compare_by_first_choice(
     is_better.then_some((by_first_choice, found))
 }
 
-/// Compares states beside what other CPUs usually do, with the samples so compared; `None` where other CPUs did nothing unusual, or
-/// a state has no cost without it.
+/// Compares states by requests beside the usual activity of other CPUs, and returns these samples with the comparison; `None` where
+/// other CPUs did nothing unusual, or a state has no cost without the unusual requests.
 fn compare_beside_usual_cpus(
     samples: &[Sample],
     comparison: &Comparison,
@@ -143,10 +143,10 @@ fn keep_usual_surroundings(samples: &[Sample]) -> Vec<Sample> {
         left_out += count;
         left_out as f64 > MOST_UNUSUAL * samples.len() as f64
     });
-    let is_usual = |around| rarest_first.iter().any(|(_, usual)| *usual == around);
-    let mut usual = samples.to_vec();
-    usual.retain(|sample| is_usual(sample.stratum.others));
-    usual
+    let usual: BTreeSet<CpusAround> = rarest_first.into_iter().map(|(_, around)| around).collect();
+    let mut kept = samples.to_vec();
+    kept.retain(|sample| usual.contains(&sample.stratum.others));
+    kept
 }
 
 /// Compares the states as if each had one cost; drops the rarest state while too many resamples have no solution.
@@ -183,8 +183,8 @@ fn compare_constant_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comp
     }
 }
 
-/// Widens the costs of all states but the first by what requests left out might have changed: all that met another state than
-/// `states`. These may be the longest requests of their first choice, which gave the governor time to choose again.
+/// Widens the costs of all states but the first by what left-out requests might have changed. A request is left out if the state met is
+/// none of `states`. Such requests may be the longest of their first choice: long requests give the governor time to choose again.
 fn widen_by_left_out_requests(
     costs: &mut [ExitEstimate],
     samples: &[Sample],
@@ -197,14 +197,14 @@ fn widen_by_left_out_requests(
         let times: Vec<f64> = kept.iter().map(|sample| sample.time).collect();
         mean_raised_by_longest(times, left_out.len())
     });
-    let of_reference = raised.next().unwrap_or(0.0);
-    for (cost, of_state) in costs.iter_mut().zip(raised) {
-        cost.low_ns -= of_reference;
-        cost.high_ns += of_state;
+    let reference_raised = raised.next().unwrap_or(0.0);
+    for (cost, state_raised) in costs.iter_mut().zip(raised) {
+        cost.low_ns -= reference_raised;
+        cost.high_ns += state_raised;
     }
 }
 
-/// How much greater a mean were with so many values more, each like the longest of those here.
+/// By how much a mean of times grows with `more` further times that are like the longest of `times`.
 fn mean_raised_by_longest(mut times: Vec<f64>, more: usize) -> f64 {
     let longest = more.min(times.len());
     if longest == 0 {
@@ -261,14 +261,9 @@ mod tests {
 
     #[test]
     fn an_exit_takes_no_longer_than_the_requests_that_met_it() {
-        let sample = |met: u8, time: f64| Sample {
-            first: met,
-            met,
-            time,
-            ..Sample::default()
-        };
         // Requests without the state are short, and do not count.
-        let samples = [sample(1, 80.0), sample(4, 400.0), sample(4, 360.0)];
+        let samples = [(1, 80.0), (4, 400.0), (4, 360.0)]
+            .map(|(state, time)| sample_after_gap(GAP, state, state, time));
         for (mean_ns, possible) in [(290.0, true), (380.0, true), (1_545.0, false)] {
             let estimate = ExitEstimate {
                 mean_ns,
@@ -283,27 +278,19 @@ mod tests {
     /// cost comes out far too long, and would make state 4 cost three times as much.
     #[test]
     fn a_state_that_few_requests_tell_from_others_spoils_no_other_cost() {
-        let in_stratum = |gap: u64, first: u8, met: u8, time: f64| Sample {
-            stratum: Stratum::with_gap(gap),
-            gap,
-            first,
-            met,
-            time,
-            ..Sample::default()
-        };
         let mut samples = Vec::new();
         for number in 0..4000_u32 {
             let jitter = f64::from(number % 17);
             samples.push(match number % 25 {
-                0 => in_stratum(1 << 10, 2, 8, 528.0 + jitter),
-                even if even % 2 == 0 => in_stratum(1 << 10, 2, 2, 95.0 + jitter),
-                _ => in_stratum(1 << 10, 4, 4, 132.0 + jitter),
+                0 => sample_after_gap(GAP, 2, 8, 528.0 + jitter),
+                even if even % 2 == 0 => sample_after_gap(GAP, 2, 2, 95.0 + jitter),
+                _ => sample_after_gap(GAP, 4, 4, 132.0 + jitter),
             });
             if number % 100 == 0 {
-                samples.push(in_stratum(1 << 20, 4, 4, 132.0 + jitter));
+                samples.push(sample_after_gap(LONG_GAP, 4, 4, 132.0 + jitter));
             }
             if number % 500 == 0 {
-                samples.push(in_stratum(1 << 20, 8, 8, 1500.0 + jitter));
+                samples.push(sample_after_gap(LONG_GAP, 8, 8, 1500.0 + jitter));
             }
         }
         let comparison = compare_states(&samples, [2, 4, 8].into());
@@ -313,17 +300,23 @@ mod tests {
         // A left-out request may have been as long as the longest.
         assert!(cost.low_ns < 36.5 && cost.low_ns > 33.0, "{cost:?}");
     }
-    const GAP: u64 = 1 << 10;
 
-    fn sample(number: u32, first: u8, met: u8, time: f64) -> Sample {
+    const GAP: u64 = 1 << 10;
+    const LONG_GAP: u64 = 1 << 20;
+
+    fn sample_after_gap(gap: u64, first: u8, met: u8, time: f64) -> Sample {
         Sample {
-            stratum: Stratum::with_gap(GAP),
-            gap: GAP,
+            stratum: Stratum::with_gap(gap),
+            gap,
             first,
             met,
-            time: time + f64::from(number % 17),
+            time,
             ..Sample::default()
         }
+    }
+
+    fn sample(number: u32, first: u8, met: u8, time: f64) -> Sample {
+        sample_after_gap(GAP, first, met, time + f64::from(number % 17))
     }
 
     /// The package sleeps some time after its last CPU, and requests that met state 8 by a second choice came before.
@@ -345,29 +338,29 @@ mod tests {
         }
     }
 
-    /// One request in 50 finds another CPU awake, which keeps state 8 from its depth.
+    /// Requests of which one in `rarely` finds another CPU awake, which keeps state 8 from its depth.
+    fn record_beside_rare_wake_ups(rarely: u32) -> Vec<Sample> {
+        let samples = (0..8000).map(|number| {
+            let is_awake = (number / 2) % rarely == 0;
+            let mut found = match (number % 2, is_awake) {
+                (0, _) => sample(number, 2, 2, 95.0),
+                (_, true) => sample(number, 8, 8, 150.0),
+                (_, false) => sample(number, 8, 8, 189.0),
+            };
+            found.stratum.others = CpusAround::with_package_awake(is_awake);
+            found
+        });
+        samples.collect()
+    }
+
     #[test]
     fn rare_wake_ups_of_other_cpus_leave_a_state_its_cost() {
-        let record = |rarely: u32| -> Vec<Sample> {
-            let beside = |number| (number / 2) % rarely == 0;
-            (0..8000)
-                .map(|number| {
-                    let mut found = match (number % 2, beside(number)) {
-                        (0, _) => sample(number, 2, 2, 95.0),
-                        (_, true) => sample(number, 8, 8, 150.0),
-                        (_, false) => sample(number, 8, 8, 189.0),
-                    };
-                    found.stratum.others = CpusAround::with_package_awake(beside(number));
-                    found
-                })
-                .collect()
-        };
-        let comparison = compare_states(&record(50), [2, 8].into());
+        let comparison = compare_states(&record_beside_rare_wake_ups(50), [2, 8].into());
         assert!(comparison.varying.is_empty());
         let cost = comparison.estimates.unwrap().by_state[0];
         assert!((cost.mean_ns - 94.0).abs() < 1.0, "{cost:?}");
         // Beside a CPU that is often awake, the state has no single cost.
-        let comparison = compare_states(&record(5), [2, 8].into());
+        let comparison = compare_states(&record_beside_rare_wake_ups(5), [2, 8].into());
         assert!(matches!(
             comparison.varying.get(&8),
             Some(Variation::WithOtherCpus)

@@ -48,7 +48,7 @@ pub use estimate::{Disagreement, ExitEstimate};
 pub use goes_with::GoesWith;
 pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;
-pub use measured::compare_estimates;
+pub use measured::{CpuExits, compare_estimates};
 pub use placement::TaskPlacement;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;

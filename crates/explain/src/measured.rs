@@ -5,29 +5,80 @@ use std::collections::BTreeMap;
 use crate::estimate::{Disagreement, ExitEstimate};
 use crate::lateness::TimerLateness;
 use crate::report::{KindGroup, RequestKind};
+use crate::requests::{MetState, TracedRequest};
+
+/// Measured exits of CPUs that are of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CpuExits {
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+    /// Exits by index of the state, from the wake-up to the first instruction, with 95 % intervals.
+    pub by_state: BTreeMap<u8, ExitEstimate>,
+}
 
 /// Sets measured exits and late timers beside what requests tell of each kind, and notes contradictions.
 ///
-/// `exits`: by index of the state, from the wake-up to the first instruction, with 95 % intervals. A measured exit from the
-/// reference parts it from the drive.
+/// `exits`: for each kind of CPU. A measured exit from the reference state parts this exit from the drive.
 pub fn compare_estimates(
     groups: &mut [KindGroup<'_>],
-    exits: &BTreeMap<u8, ExitEstimate>,
+    exits: &[CpuExits],
     timers: &[TimerLateness],
 ) {
     for group in groups {
-        set_measured_exits(&mut group.kind, exits);
+        let split = &group.kind.split;
+        let states = split.states.iter().map(|exit| exit.state);
+        let measured = states.chain(split.reference).filter_map(|state| {
+            let exit = find_mean_exit_measured(&group.requests, state, exits)?;
+            Some((state, exit))
+        });
+        group.kind.measured = measured.collect();
+        part_reference_exit_from_drive(&mut group.kind);
         group.kind.disagreements = find_disagreements(&group.kind, timers);
     }
 }
 
-fn set_measured_exits(kind: &mut RequestKind, exits: &BTreeMap<u8, ExitEstimate>) {
-    let split = &kind.split;
-    let is_met = |state: &u8| {
-        split.reference == Some(*state) || split.states.iter().any(|s| s.state == *state)
-    };
-    let met = exits.iter().filter(|(state, _)| is_met(state));
-    kind.measured = met.map(|(state, exit)| (*state, *exit)).collect();
+/// Mean of the exits measured on the interrupted CPUs, over the requests that met the state, or over all if none did. `None` if the
+/// exit of a CPU is not measured.
+fn find_mean_exit_measured(
+    requests: &[&TracedRequest],
+    state: u8,
+    exits: &[CpuExits],
+) -> Option<ExitEstimate> {
+    let is_met = |request: &&TracedRequest| request.met == MetState::State(state);
+    let counts_all = !requests.iter().any(is_met);
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for request in requests
+        .iter()
+        .filter(|request| counts_all || is_met(request))
+    {
+        *counts.entry(request.cpu).or_default() += 1;
+    }
+    let count: u64 = counts.values().sum();
+    let mut by_kind: BTreeMap<usize, u64> = BTreeMap::new();
+    for (cpu, requests) in counts {
+        let kind = exits.iter().position(|kind| kind.cpus.contains(&cpu))?;
+        *by_kind.entry(kind).or_default() += requests;
+    }
+    let mut means = [0.0; 3];
+    for (kind, requests) in &by_kind {
+        let exit = exits.get(*kind)?.by_state.get(&state)?;
+        let share = *requests as f64 / count as f64;
+        for (mean, figure) in means
+            .iter_mut()
+            .zip([exit.mean_ns, exit.low_ns, exit.high_ns])
+        {
+            *mean += share * figure;
+        }
+    }
+    let [mean_ns, low_ns, high_ns] = means;
+    (count > 0).then_some(ExitEstimate {
+        mean_ns,
+        low_ns,
+        high_ns,
+    })
+}
+
+fn part_reference_exit_from_drive(kind: &mut RequestKind) {
     let Some(share) = kind.share_with_reference_exit() else {
         return;
     };

@@ -5,11 +5,9 @@
     reason = "sums of whole numbers of nanoseconds are exact"
 )]
 
-use std::collections::BTreeMap;
-
 use wakepath_explain::{
-    Collected, ExitEstimate, Explanation, MetState, NeighbourState, RequestKind, TimerLateness,
-    TracedRequest, assemble_explanation, compare_estimates, explain_request_kinds,
+    Collected, CpuExits, ExitEstimate, Explanation, MetState, NeighbourState, RequestKind,
+    TimerLateness, TracedRequest, assemble_explanation, compare_estimates, explain_request_kinds,
 };
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{CpuIdleStates, Metadata};
@@ -78,8 +76,24 @@ fn late(us: f64) -> TimerLateness {
 
 /// Explains 4,000 reads on a machine whose shallow state declares an exit of 2 us.
 fn explain(measured: &[(u8, ExitEstimate)], timers: &[TimerLateness]) -> Explanation {
+    let exits = [exits_of_cpu(0, measured)];
+    explain_reads((0..4_000).map(read).collect(), &exits, timers)
+}
+
+fn exits_of_cpu(cpu: u32, measured: &[(u8, ExitEstimate)]) -> CpuExits {
+    CpuExits {
+        cpus: vec![cpu],
+        by_state: measured.iter().copied().collect(),
+    }
+}
+
+fn explain_reads(
+    requests: Vec<TracedRequest>,
+    exits: &[CpuExits],
+    timers: &[TimerLateness],
+) -> Explanation {
     let collected = Collected {
-        requests: (0..4_000).map(read).collect(),
+        requests,
         timers: timers.to_vec(),
         ..Collected::default()
     };
@@ -98,8 +112,7 @@ fn explain(measured: &[(u8, ExitEstimate)], timers: &[TimerLateness]) -> Explana
         ..Metadata::default()
     };
     let mut groups = explain_request_kinds(&collected, None, &metadata);
-    let exits: BTreeMap<u8, ExitEstimate> = measured.iter().copied().collect();
-    compare_estimates(&mut groups, &exits, timers);
+    compare_estimates(&mut groups, exits, timers);
     assemble_explanation(&groups, &collected, &metadata)
 }
 
@@ -160,4 +173,41 @@ fn timers_contradict_only_from_above() {
         states_in_disagreement(&explain(&[], &[few]).kinds[0]),
         [0_u8; 0]
     );
+}
+
+#[test]
+fn requests_on_several_kinds_of_cpus_have_the_mean_of_measured_exits() {
+    // A quarter of the requests that meet each state interrupt CPU 1.
+    let mut requests: Vec<TracedRequest> = (0..4_000).map(read).collect();
+    let mut met = [0_u32; 3];
+    for request in &mut requests {
+        let MetState::State(state) = request.met else {
+            continue;
+        };
+        let count = &mut met[usize::from(state)];
+        request.cpu = u32::from(*count % 4 == 0);
+        *count += 1;
+    }
+    let shares = met.map(|count| f64::from(count.div_ceil(4)) / f64::from(count.max(1)));
+    let kinds = [
+        exits_of_cpu(0, &[(SHALLOW, exit(4.0)), (DEEP, exit(64.0))]),
+        exits_of_cpu(1, &[(SHALLOW, exit(8.0)), (DEEP, exit(68.0))]),
+    ];
+    let explanation = explain_reads(requests.clone(), &kinds, &[]);
+    let measured = &explanation.kinds[0].measured;
+    for (state, us) in [(SHALLOW, 4.0), (DEEP, 64.0)] {
+        let mean_ns = (us + 4.0 * shares[usize::from(state)]) * 1e3;
+        let found = measured[&state];
+        assert!(
+            (found.mean_ns - mean_ns).abs() < 1e-6,
+            "{found:?} of {mean_ns}"
+        );
+        assert!(
+            (found.high_ns - found.low_ns - 2_000.0).abs() < 1e-6,
+            "{found:?}"
+        );
+    }
+    // No measurement of one kind stands for another.
+    let explanation = explain_reads(requests, &kinds[..1], &[]);
+    assert!(explanation.kinds[0].measured.is_empty());
 }

@@ -13,7 +13,7 @@ use crate::common;
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use tempfile::TempDir;
-use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
+use wakepath_hardware::machine::{CalibratedOn, ClusterIdleState, Figure, Measurement};
 use wakepath_hardware::{IdleState, Machine};
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
@@ -232,17 +232,21 @@ fn measured_machine(exits_us: [f64; 2]) -> Machine {
     for (name, us) in ["C1", "C6"].into_iter().zip(exits_us) {
         let mut states = machine.idle_state.iter_mut();
         let state = states.find(|state| state.name == name).unwrap();
-        let measurement = Measurement {
-            n: 400,
-            low: Some(us - 0.1),
-            high: Some(us + 0.1),
-            date: "2026-11-20".to_owned(),
-            kernel: "6.12.48".to_owned(),
-            what: "mean".to_owned(),
-        };
-        state.true_exit_us = Figure::measured_here(us, measurement);
+        state.true_exit_us = measured_exit(us);
     }
     machine
+}
+
+fn measured_exit(us: f64) -> Figure {
+    let measurement = Measurement {
+        n: 400,
+        low: Some(us - 0.1),
+        high: Some(us + 0.1),
+        date: "2026-11-20".to_owned(),
+        kernel: "6.12.48".to_owned(),
+        what: "mean".to_owned(),
+    };
+    Figure::measured_here(us, measurement)
 }
 
 fn write_machine(folder: &Path, machine: &Machine) -> String {
@@ -278,6 +282,43 @@ fn measured_exits_stand_beside_the_estimates_and_fix_the_zero_of_the_drive() {
     assert!(
         words.contains("150.0 us [149.9, 150.1] as measured."),
         "{contradicted}"
+    );
+}
+
+/// CPU 0, which all requests of the recording interrupt, is a performance core.
+#[test]
+fn measured_exits_of_a_hybrid_are_those_of_the_interrupted_cpus_cluster() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 4_000);
+    let explain_with = |exits_us_by_cluster: [[f64; 2]; 2]| {
+        let mut machine = Machine::find("hybrid-i7-1260p").unwrap();
+        "C1".clone_into(&mut machine.idle_state[1].name);
+        for (cluster, exits_us) in machine.cluster.iter_mut().zip(exits_us_by_cluster) {
+            for (name, us) in ["C1", "C6"].into_iter().zip(exits_us) {
+                let mut own = ClusterIdleState::without_overrides(name, "measure wake");
+                own.true_exit_us = measured_exit(us);
+                cluster.idle_state.push(own);
+            }
+        }
+        let machine = write_machine(folder.path(), &machine);
+        let answer = printed(&[path.to_str().unwrap(), "--machine", &machine]);
+        answer.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (true_us, other_us) = ([4.0, 100.0], [8.0, 200.0]);
+    let answer = explain_with([true_us, other_us]);
+    assert!(
+        answer.contains("+ C1 4.0 [3.9, 4.1] as measured + C6 41."),
+        "{answer}"
+    );
+    assert!(!answer.contains("differently"), "{answer}");
+    let answer = explain_with([other_us, true_us]);
+    assert!(
+        answer.contains("+ C1 8.0 [7.9, 8.1] as measured + C6 41."),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("200.0 us [199.9, 200.1] as measured."),
+        "{answer}"
     );
 }
 

@@ -14,8 +14,8 @@ use super::write_pools::MOST_STEPS_OF_SHARED_SYNC;
 /// Fewest syncs of a pool, and fewest commits by another task's sync.
 const FEWEST_SYNCS: usize = 20;
 
-/// Most items of a sync, such that a wait for another task's sync becomes no more steps than are counted for the wait. Three steps are
-/// the begin, the work before the first request, and the end.
+/// Most items of a sync. A wait for another task's sync becomes a sync's items and three steps more: the begin, the work before the
+/// first request, and the end. `write_pools` counts so many steps for such a wait.
 const MOST_ITEMS_OF_SYNC: usize = MOST_STEPS_OF_SHARED_SYNC - 3;
 
 /// Most cycles of the kernel's work between two requests of a sync, or between a sync's end and a wake-up.
@@ -132,9 +132,7 @@ impl Pool {
             first_sync,
         })
     }
-}
 
-impl Pool {
     /// Upper limit of the items that sharing adds: each sync gets a begin and an end, and each wait for a sync becomes a sync.
     fn count_added_items(&self) -> usize {
         let tasks = self.tasks.iter();
@@ -152,7 +150,7 @@ impl Sync {
 }
 
 impl TaskCommits {
-    /// Whether the task begins a sync after an item, with nothing but runs between both.
+    /// Whether the task begins a sync after the item with this index, with nothing but runs between item and sync.
     fn begins_sync_after(&self, items: &[Item], index: usize) -> bool {
         let mut next = items.iter().enumerate().skip(index + 1);
         let action = next.find(|(_, item)| !matches!(item, Item::Run(_)));
@@ -162,7 +160,8 @@ impl TaskCommits {
         })
     }
 
-    /// Number of items that the task's waits for other tasks' syncs become. Each wait becomes a sync like the task's last sync before.
+    /// Number of items that the task's waits for other tasks' syncs become. A wait becomes a sync like the task's own last sync before
+    /// the wait.
     fn count_items_of_covered_waits(&self, pool: &Pool) -> usize {
         let mut syncs = self.syncs.iter().peekable();
         let mut own_items = pool.first_sync.len();
@@ -319,8 +318,8 @@ fn find_wakes_from(items: &[Item], start: usize) -> Vec<usize> {
     wakes.map(|(index, _)| index).collect()
 }
 
-/// By waking and woken task, the waker's syncs before each wake-up in order: by index of the task and among its syncs. `None`: no sync
-/// was just before.
+/// The sync that ended just before each wake-up, by waking and woken task, in order of the wake-ups: index of the task, and index among
+/// the task's syncs. `None`: no sync ended there.
 type SyncsBeforeWakes = BTreeMap<(u32, u32), VecDeque<Option<(usize, usize)>>>;
 
 /// Finds the waits for syncs among the waits for tasks of the pool, and counts the commits of each sync. A wake-up of a task outside
@@ -502,7 +501,7 @@ mod tests {
         }
     }
 
-    /// A task that syncs after its wait submits first. A covered one would have, had it come in time.
+    /// A task that leads the next sync works for the submission after its wait. A covered task has the same work in its own sync.
     #[test]
     fn a_covered_commit_has_the_work_of_its_submission() {
         let submission = Item::Run(ObservedRun {
@@ -540,11 +539,14 @@ mod tests {
         assert_eq!(items, before);
     }
 
+    fn count_items(items: &[Vec<Item>; 3]) -> usize {
+        items.iter().map(Vec::len).sum()
+    }
+
     #[test]
     fn syncs_take_no_more_room_than_there_is() {
         let mut room = 10_000;
         let mut items = items_of_committers();
-        let count_items = |items: &[Vec<Item>; 3]| items.iter().map(Vec::len).sum::<usize>();
         let before = count_items(&items);
         assert!(share_within(&mut items, &mut room));
         let taken = 10_000 - room;

@@ -1,12 +1,12 @@
 //! `wakepath explain` on the running machine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use wakepath_explain::{Collector, Coverage, ExitEstimate, Explanation, ProbeCost};
+use wakepath_explain::{Collector, Coverage, CpuExits, Explanation, ProbeCost};
 use wakepath_record::{
     BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks,
 };
@@ -107,8 +107,8 @@ struct Watch<'a> {
     targets: &'a OutputTargets<'a>,
     stream: EventStream,
     device: Option<u32>,
-    /// Measured exits by index of the idle state.
-    measured: BTreeMap<u8, ExitEstimate>,
+    /// Measured exits by cluster.
+    measured: Vec<CpuExits>,
     signals: EndSignals,
     started: Instant,
     /// Cost of probes up to the end of the last interval.

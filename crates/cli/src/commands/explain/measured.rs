@@ -1,10 +1,10 @@
 //! Exit latencies that `measure` or `calibrate` found, for the machine that is explained.
 
-use std::collections::BTreeMap;
-
-use wakepath_explain::ExitEstimate;
-use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{CalibratedOn, MachineError, Origin, find_calibration_file};
+use wakepath_explain::{CpuExits, ExitEstimate};
+use wakepath_hardware::machine::{
+    CalibratedOn, Cluster, MachineError, Origin, find_calibration_file,
+};
+use wakepath_hardware::{IdleState, Machine};
 use wakepath_record::facts::read_metadata;
 use wakepath_system::System;
 use wakepath_trace::recording::Metadata;
@@ -13,20 +13,20 @@ use crate::commands::foreign_recording::check_recording_is_of_machine;
 use crate::commands::here::warn_of_stale_figures_in_use;
 use crate::messages::note;
 
-/// Measured exits by index of the idle state: of the named machine, or else of the machine `here` if that is the recorded one.
-/// Stale figures are told, and are left out.
+/// Measured exits by cluster: of the named machine, or else of the machine `here` if that is the recorded one. Stale figures are told,
+/// and are left out.
 pub(super) fn find_measured_exits(
     name: Option<&str>,
     metadata: &Metadata,
-) -> anyhow::Result<BTreeMap<u8, ExitEstimate>> {
+) -> anyhow::Result<Vec<CpuExits>> {
     let machine = match name {
         Some(name) => Machine::find(name)?,
         None => match load_calibrated_machine(metadata) {
             Ok(Some(machine)) => machine,
-            Ok(None) => return Ok(BTreeMap::new()),
+            Ok(None) => return Ok(Vec::new()),
             Err(error) => {
                 note!("measured exits are not known: {error}");
-                return Ok(BTreeMap::new());
+                return Ok(Vec::new());
             }
         },
     };
@@ -34,32 +34,51 @@ pub(super) fn find_measured_exits(
         let advice = "Explain it without --machine, or name its own";
         check_recording_is_of_machine(name, metadata, &machine, advice)?;
     }
-    // Where kinds of CPUs differ in their states, an index means several states.
-    let [group] = &metadata.idle_states[..] else {
-        return Ok(BTreeMap::new());
-    };
-    let exits = (0..=u8::MAX)
-        .zip(&group.states)
-        .filter_map(|(index, state)| {
-            Some((
-                index,
-                state.name.as_str(),
-                measured_exit(&machine, &state.name)?,
-            ))
-        });
-    let exits: Vec<(u8, &str, ExitEstimate)> = exits.collect();
+    let kinds = find_measured_exits_by_cluster(&machine, metadata);
     let stale = warn_of_stale_figures_in_use(name, &machine, |key| {
-        exits.iter().any(|(_, state, _)| exit_key(state) == key)
+        let mut exits = kinds.iter().flat_map(|(_, exits)| exits);
+        exits.any(|exit| exit.key == key)
     });
-    let fresh = exits
-        .into_iter()
-        .filter(|(_, state, _)| !stale.contains(&exit_key(state)));
-    Ok(fresh.map(|(index, _, exit)| (index, exit)).collect())
+    let kinds = kinds.into_iter().map(|(cpus, mut exits)| {
+        exits.retain(|exit| !stale.contains(&exit.key));
+        CpuExits {
+            cpus,
+            by_state: exits.iter().map(|exit| (exit.state, exit.time)).collect(),
+        }
+    });
+    Ok(kinds.collect())
 }
 
-/// Key of a state's exit in [`Machine::figures`].
-fn exit_key(state: &str) -> String {
-    format!("idle_state.{state}.true_exit_us")
+/// An exit that was measured.
+struct MeasuredExit {
+    /// Index of the idle state.
+    state: u8,
+    time: ExitEstimate,
+    /// Key of the figure in [`Machine::figures`].
+    key: String,
+}
+
+/// CPUs with the same recorded idle states in the same cluster, and the exits measured there.
+fn find_measured_exits_by_cluster(
+    machine: &Machine,
+    metadata: &Metadata,
+) -> Vec<(Vec<u32>, Vec<MeasuredExit>)> {
+    let is_one_table = metadata.idle_states.len() == 1;
+    let mut kinds = Vec::new();
+    let mut first_cpu = 0;
+    for cluster in &machine.cluster {
+        let end = first_cpu + cluster.cpus as u32;
+        for group in &metadata.idle_states {
+            let mut cpus: Vec<u32> = (first_cpu..end).collect();
+            cpus.retain(|cpu| is_one_table || group.cpus.contains(cpu));
+            let states = (0..=u8::MAX).zip(&group.states);
+            let exits =
+                states.filter_map(|(index, state)| measured_exit(machine, cluster, index, state));
+            kinds.push((cpus, exits.collect()));
+        }
+        first_cpu = end;
+    }
+    kinds
 }
 
 /// The machine `here`, if the recording is one of this machine as it was calibrated.
@@ -103,22 +122,36 @@ fn change_since_calibration(then: &CalibratedOn, metadata: &Metadata) -> Option<
         .map(|(what, before, now)| format!("{what} {before} when calibrated, {now} when recorded"))
 }
 
-/// A state's exit, if it was measured with an interval and is the same on all CPUs and after all pauses.
-fn measured_exit(machine: &Machine, name: &str) -> Option<ExitEstimate> {
-    let differs = machine.cluster.iter().any(|cluster| {
-        let mut own = cluster.idle_state.iter();
-        own.any(|state| state.name == name && state.true_exit_us.is_given())
-    });
-    let state = machine.idle_state.iter().find(|state| state.name == name)?;
+/// The exit from a recorded state on a cluster's CPUs, if it was measured with an interval and is the same after all pauses.
+fn measured_exit(
+    machine: &Machine,
+    cluster: &Cluster,
+    index: u8,
+    recorded: &IdleState,
+) -> Option<MeasuredExit> {
+    let name = &recorded.name;
+    let states = machine.idle_states_on_cluster(cluster);
+    let state = states.iter().find(|state| state.name == *name)?;
     let Origin::Measured(measurement) = &state.true_exit_us.origin else {
         return None;
     };
     let depends_on_pause = state.deeper_after_us.is_given();
     let (low, high) = measurement.interval()?;
-    (!differs && !depends_on_pause).then_some(ExitEstimate {
-        mean_ns: state.true_exit_us.value * 1e3,
-        low_ns: low * 1e3,
-        high_ns: high * 1e3,
+    let mut own = cluster.idle_state.iter();
+    let is_own = own.any(|state| state.name == *name && state.true_exit_us.is_given());
+    let place = if is_own {
+        format!("cluster.{}.", cluster.name)
+    } else {
+        String::new()
+    };
+    (!depends_on_pause).then(|| MeasuredExit {
+        state: index,
+        time: ExitEstimate {
+            mean_ns: state.true_exit_us.value * 1e3,
+            low_ns: low * 1e3,
+            high_ns: high * 1e3,
+        },
+        key: format!("{place}idle_state.{name}.true_exit_us"),
     })
 }
 
