@@ -129,11 +129,11 @@ struct ScreeningRounds<'a> {
 }
 
 impl ScreeningRounds<'_> {
-    /// About how many requests would reach every figure, one by one and with every set; `None` where no figure lacks
-    /// requests. As large a share of all figures as of those judged is taken to come near to a change.
+    /// About how many requests would reach every figure, one by one and with every set; `None` where every figure ran
+    /// so, or had no effect. As large a share of all figures as of those judged is taken to come near to a change.
     fn estimate_requests_for_all(&self) -> Option<u64> {
         let mut results = self.varied.iter().map(Option::as_ref);
-        if results.all(|varied| varied.is_some_and(|varied| !varied.lacks_other_sets())) {
+        if results.all(|varied| varied.is_some_and(|varied| !varied.with_nearest_only)) {
             return None;
         }
         let screening = self.screening;

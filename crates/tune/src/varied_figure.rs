@@ -17,8 +17,8 @@ pub struct Sensitivity {
     pub shortened: u32,
     /// Number of simulated requests.
     pub simulated: u64,
-    /// About how many requests would reach every figure, one by one and with every set; `None` where none was left for want of
-    /// requests.
+    /// About how many requests would reach every figure, one by one and with every set; `None` where the requests
+    /// did so.
     pub requests_for_all: Option<u64>,
 }
 
@@ -69,11 +69,6 @@ impl Sensitivity {
 }
 
 impl VariedFigure {
-    /// Whether other sets did not run with the figure, for want of requests.
-    pub(crate) fn lacks_other_sets(&self) -> bool {
-        self.with_nearest_only && !self.together
-    }
-
     /// Whether a result is there, and is about the nearest set only.
     pub(crate) fn needs_other_sets(varied: Option<&Self>) -> bool {
         varied.is_some_and(|one| one.with_nearest_only)
