@@ -21,7 +21,7 @@ pub(crate) const DAYS: u32 = 14;
 /// Share of fresh roll-outs that find the harm of a plan for 80 % power. A plan knows the noise from one history of three weeks.
 pub(crate) const CONFIRMED_POWER: RangeInclusive<f64> = 0.72..=0.97;
 
-/// Largest difference of the share found from the planned one, without noise.
+/// Largest difference between found and planned share, without noise.
 pub(crate) const PLANNED_WITHIN: f64 = 0.05;
 
 pub(crate) fn metric(reported: Reported) -> CanaryMetric {

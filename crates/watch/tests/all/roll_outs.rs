@@ -195,14 +195,6 @@ fn plan_and_confirm(trials: u32, roll_outs: u64) {
 
 #[test]
 fn a_plan_far_off_is_not_confirmed() {
-    let plan = |found| ConfirmedPlan {
-        days: 4,
-        changed: 10,
-        machines: 60,
-        planned: 0.82,
-        false_alarms: 0.01,
-        found,
-    };
     for (trials, roll_outs, found, is_confirmed) in [
         (10_000, 3000, 0.79, true),
         (10_000, 3000, 0.89, true),
@@ -212,7 +204,15 @@ fn a_plan_far_off_is_not_confirmed() {
         (1000, 300, 0.97, false),
         (1000, 300, 0.69, false),
     ] {
-        let confirmed = plan(found).is_confirmed(trials, roll_outs);
+        let plan = ConfirmedPlan {
+            days: 4,
+            changed: 10,
+            machines: 60,
+            planned: 0.82,
+            false_alarms: 0.01,
+            found,
+        };
+        let confirmed = plan.is_confirmed(trials, roll_outs);
         assert_eq!(confirmed, is_confirmed, "{found} of {roll_outs}");
     }
 }
