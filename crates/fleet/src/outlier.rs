@@ -18,7 +18,7 @@ const RARE_COUNT: usize = 1;
 /// Least share of machines with the common values of a fact.
 const COMMON_SHARE: f64 = 0.8;
 
-/// Most common values of a fact: an old and a new one while a setting is rolled out.
+/// Most common values of a fact: old and new value during a roll-out.
 const COMMON_VALUES: usize = 2;
 
 /// A figure stands out beyond so many robust standard deviations. In a fleet of thousands with some tens of figures, chance
@@ -136,7 +136,7 @@ fn compare_fact(machines: &[&MachineFacts], name: &str, differences: &mut ClassD
     }
 }
 
-/// The fewest values that most machines of a class have, none of them rare; `None` if values are more widely spread.
+/// Fewest values with most machines, without rare values; `None`: values are spread more widely.
 fn find_common_values(
     by_count: &[(String, usize)],
     rare: f64,

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use wakepath_system::Root;
 
-    /// The rule for a setting of a machine with two drives and a disk of another kind.
+    /// The udev rule for a setting, on a machine with two NVMe drives.
     fn rule(key: &str, value: &str) -> Result<String, &'static str> {
         let directory = tempfile::tempdir().unwrap();
         for (drive, serial) in [("nvme0", "S64A NX0R\n"), ("nvme1", "S*\n")] {

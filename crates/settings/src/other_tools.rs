@@ -198,7 +198,7 @@ mod tests {
     use crate::Change;
     use wakepath_system::setting;
 
-    /// Texts on the tools of a machine whose thermald runs, before a setting is changed.
+    /// Notes before a setting changes on a machine with a running thermald.
     fn texts_on_rivals(key: &str) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let process = directory.path().join("proc/815");

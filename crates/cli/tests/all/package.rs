@@ -320,7 +320,7 @@ fn until_leased(systemd: &Systemd, data: &Path, before: &BTreeMap<PathBuf, Strin
     });
 }
 
-/// How long a client waits for metrics.
+/// A client for metrics.
 const FETCH: &str = "curl --silent --show-error --fail --max-time 10";
 /// Where the test's daemon shows metrics: as a page, on a socket, in a file.
 const METRICS: [&str; 3] = [
@@ -329,7 +329,7 @@ const METRICS: [&str; 3] = [
     "/var/lib/prometheus/node-exporter/wakepath.prom",
 ];
 
-/// The unit leaves the daemon all that a guard, the latency by part, and metrics by port, socket and file need.
+/// The unit permits what guard, latency by part, and metrics by port, socket and file need.
 fn check_guard_and_metrics(systemd: &Systemd, data: &Path) {
     let [page, socket, file] = METRICS;
     systemd.must(&format!("mkdir -p $(dirname {file})"));
@@ -337,7 +337,7 @@ fn check_guard_and_metrics(systemd: &Systemd, data: &Path) {
         "printf '%s\\n' 'policy = [\"psd[timeout=900ms]\"]' '[guard]' 'keep = [\"p99_us < 60000000\"]' '[metrics]' \
          'port = 9399' 'socket = \"{socket}\"' 'textfile = \"{file}\"' 'latency = true' >/etc/wakepath/daemon.toml"
     ));
-    // Without the unit's restrictions root may measure on this machine, or may not: the unit has to change nothing about that.
+    // Restrictions of the unit must not decide whether root may measure here.
     let (is_possible, refusal) =
         systemd.inside("wakepath record --duration 1s --force -o /tmp/possible.parquet");
     systemd.must(">/run/wakepath.log");
@@ -380,7 +380,7 @@ fn check_guard_and_metrics(systemd: &Systemd, data: &Path) {
     }
     systemd.must("systemctl stop wakepath");
     systemd.must(&format!("test ! -e {file} && test ! -e {socket}"));
-    // systemd counts starts, and soon refuses more. It has forgotten a unit that is not loaded any more.
+    // systemd counts starts and soon refuses more; an unloaded unit has no count.
     systemd.inside("systemctl reset-failed wakepath");
 }
 

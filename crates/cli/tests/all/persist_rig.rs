@@ -615,7 +615,7 @@ fn what_tuned_changes_later_is_drift() {
     guest.must("echo 'enforce = true' >>/etc/wakepath/settings.toml");
     guest.wait_for(&format!("grep schedutil {governor}"));
     let process = guest.must("systemctl show --property MainPID --value tuned");
-    // The service that has just written may have the lock for a moment.
+    // The service for drift may hold the lock for a moment.
     guest.wait_for(&format!(
         "wakepath apply '{set}' --persist --yes >/root/told 2>&1"
     ));
@@ -687,7 +687,7 @@ fn other_tools_apply_the_forms_that_are_printed() {
         assert_eq!(guest.must(VALUES), values, "{tool}");
         assert_eq!(queue_of_disk(&mut guest, "nvme0n1"), queue, "{tool}");
         if tool == "udev" {
-            // A virtio disk has no serial number that a rule could know it by.
+            // Rules know disks by serial number, and a virtio disk has none.
             guest.must(&format!("grep 'left out: read-ahead:vda: ' {file}"));
             assert_eq!(queue_of_disk(&mut guest, "vda"), "128 1\n");
         }

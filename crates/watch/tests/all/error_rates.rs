@@ -21,6 +21,9 @@ pub(crate) const DAYS: u32 = 14;
 /// Share of fresh roll-outs that find the harm of a plan for 80 % power. A plan knows the noise from one history of three weeks.
 pub(crate) const CONFIRMED_POWER: RangeInclusive<f64> = 0.72..=0.97;
 
+/// Largest difference between found and planned share, without noise.
+pub(crate) const PLANNED_WITHIN: f64 = 0.05;
+
 pub(crate) fn metric(reported: Reported) -> CanaryMetric {
     let name = match reported {
         Reported::Power => "mean_mw",
@@ -98,6 +101,16 @@ pub(crate) struct ConfirmedPlan {
     pub(crate) false_alarms: f64,
     /// Share of fresh roll-outs that find the harm.
     pub(crate) found: f64,
+}
+
+impl ConfirmedPlan {
+    /// Whether fresh roll-outs find the harm as often as planned: within 5 points, and the noise of both counts (three standard
+    /// deviations of the difference of two binomial shares).
+    pub(crate) fn is_confirmed(&self, trials: u32, roll_outs: u64) -> bool {
+        let variance = self.planned * (1.0 - self.planned);
+        let noise = (variance * (1.0 / f64::from(trials) + 1.0 / roll_outs as f64)).sqrt();
+        (self.found - self.planned).abs() <= PLANNED_WITHIN + 3.0 * noise
+    }
 }
 
 /// Plans roll-outs that find 10 % more power with 80 % power, and simulates those of four days and more afresh.

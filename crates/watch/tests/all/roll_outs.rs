@@ -9,7 +9,8 @@ use wakepath_watch::canary::{
 };
 
 use crate::error_rates::{
-    BEFORE, CONFIRMED_POWER, DAYS, count_verdicts, judge, metric, plan_and_simulate, random_model,
+    BEFORE, CONFIRMED_POWER, ConfirmedPlan, DAYS, count_verdicts, judge, metric, plan_and_simulate,
+    random_model,
 };
 use crate::simulated_fleet::{FleetModel, Reported, name_of_machine, simulate_fleet};
 
@@ -188,6 +189,31 @@ fn plan_and_confirm(trials: u32, roll_outs: u64) {
         );
         assert!(plan.false_alarms <= 0.05, "{plan:?}");
         assert!(CONFIRMED_POWER.contains(&plan.found), "{plan:?}");
+        assert!(plan.is_confirmed(trials, roll_outs), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_plan_far_off_is_not_confirmed() {
+    for (trials, roll_outs, found, is_confirmed) in [
+        (10_000, 3000, 0.79, true),
+        (10_000, 3000, 0.89, true),
+        (10_000, 3000, 0.905, false),
+        (10_000, 3000, 0.74, false),
+        (1000, 300, 0.94, true),
+        (1000, 300, 0.97, false),
+        (1000, 300, 0.69, false),
+    ] {
+        let plan = ConfirmedPlan {
+            days: 4,
+            changed: 10,
+            machines: 60,
+            planned: 0.82,
+            false_alarms: 0.01,
+            found,
+        };
+        let confirmed = plan.is_confirmed(trials, roll_outs);
+        assert_eq!(confirmed, is_confirmed, "{found} of {roll_outs}");
     }
 }
 
