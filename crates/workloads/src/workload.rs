@@ -127,7 +127,7 @@ impl Workload {
         }
     }
 
-    /// Reads the block trace at `path`; `None` if the file is no block trace.
+    /// Reads the block trace at `path`, a file or a folder of blktrace's files; `None` if the file is no block trace.
     ///
     /// # Errors
     /// As [`BlockTrace::load`].
@@ -138,6 +138,7 @@ impl Workload {
         // What cannot be opened has the message of the other kinds of workload.
         let trace = match wakepath_files::open_regular_file(path.as_ref()) {
             Ok(_) => BlockTrace::load(path.as_ref(), options)?,
+            Err(_) if path.as_ref().is_dir() => BlockTrace::load(path.as_ref(), options)?,
             Err(_) => None,
         };
         Ok(trace.map(|trace| FioJobFile::for_block_trace(trace).into()))

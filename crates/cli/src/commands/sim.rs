@@ -51,8 +51,8 @@ Example:
   wakepath sim workloads/ping-pong.json --machine intel-tbench-80t --policy performance --policy 'performance + poll[rule=first]'
   wakepath sim workloads/redis-server.toml --machine skylake-2s-server")]
 pub(crate) struct Args {
-    /// fio job file, rt-app file (*.json), server or tasks (*.toml), or block trace: text of blkparse, fio's iolog, an MSR Cambridge
-    /// trace, or a recording.
+    /// fio job file, rt-app file (*.json), server or tasks (*.toml), or block trace: blktrace's files (or their folder), text of
+    /// blkparse, fio's iolog, an MSR Cambridge trace, or a recording.
     #[arg(required_unless_present = "command")]
     job: Option<PathBuf>,
     /// A command line of fio, such as `fio --name=a --rw=randread --direct=1 --size=1g`, in place of a file.
@@ -263,7 +263,7 @@ fn load_limited_workload_copies(args: &Args, machine: &Machine) -> anyhow::Resul
         is_dependent: args.dependent,
     };
     let trace = match &args.job {
-        Some(path) if path.is_file() => load_block_trace(path, &trace_options)?,
+        Some(path) if path.is_file() || path.is_dir() => load_block_trace(path, &trace_options)?,
         _ => None,
     };
     if trace.is_none() && trace_options.any_is_given() {

@@ -1,6 +1,7 @@
 //! `wakepath workload`: workloads extracted from recordings, or built in, and options of fio.
 
 mod builtin;
+mod fio_log;
 mod job;
 mod list;
 mod options;
@@ -31,7 +32,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Make a workload of what the tasks in a recording did, as closed loops.
+    /// Make a workload of what the tasks in a recording did, as closed loops; or a log for fio of a block trace.
     Extract(ExtractArgs),
     /// The built-in workloads, and which of them were set beside a real program.
     List(list::Args),
@@ -45,14 +46,18 @@ enum Action {
 #[command(after_help = "Examples:
   wakepath workload extract wakepath.parquet -o mine.toml
   wakepath workload extract wakepath.parquet -o mine.fio
+  wakepath workload extract trace.csv --disk 1 -o mine.log
   wakepath sim mine.toml --machine my-machine/machine.toml --policy menu --policy 'menu + psd'")]
 struct ExtractArgs {
-    /// Recording by `wakepath record`, `wakepath import` or `wakepath sim --record`.
+    /// Recording by `wakepath record`, `wakepath import` or `wakepath sim --record`; for a log also another block trace.
     recording: PathBuf,
-    /// File to write. A name in .toml gets the steps of all tasks, which takes a recording with --all-tasks. Any other name gets
-    /// fio jobs, for tasks with I/O.
+    /// File to write. A name in .toml gets the steps of all tasks, which takes a recording with --all-tasks. One in .log gets the
+    /// requests to a disk at their times, for `fio --read_iolog`. Any other name gets fio jobs, for tasks with I/O.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// The disk whose requests a log gets [default: the disk with most requests, or all files of fio's iolog].
+    #[arg(long, value_name = "NAME")]
+    disk: Option<String>,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
@@ -70,6 +75,20 @@ pub(crate) fn run_workload_command(args: &Args, out: &mut Screen) -> anyhow::Res
             ensure!(
                 !extension.is_some_and(|extension| extension.eq_ignore_ascii_case("json")),
                 "{}: rt-app files are not written; a name in .toml gets the steps of all tasks, one in .fio gets fio jobs",
+                args.output.display()
+            );
+            if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("log")) {
+                return fio_log::write_log_of_block_trace(
+                    &args.recording,
+                    args.disk.clone(),
+                    &args.output,
+                    args.force,
+                    out,
+                );
+            }
+            ensure!(
+                args.disk.is_none(),
+                "--disk is for logs, and {} gets no log; name a file in .log",
                 args.output.display()
             );
             if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use wakepath_trace::recording::{Block, Event, EventKind, Metadata, Overwrite, Writer};
 use wakepath_units::Nanoseconds;
 
-use crate::common::{json, wakepath};
+use crate::common::{fails_with, json, wakepath};
 
 /// Requests of a trace that has as many as are held for their place in time, and some more.
 const FEW_REQUESTS: u64 = 70_000;
@@ -21,12 +22,13 @@ const MOST_GROWTH: f64 = 1.5;
 
 /// Writes an MSR trace of so many requests, 50 us apart.
 fn write_long_text(path: &Path, requests: u64) {
-    let mut text = String::new();
+    let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(path).unwrap());
     for number in 0..requests {
         let time = 128_166_372_003_061_629 + number * 500;
-        let _ = writeln!(text, "{time},host,0,Read,{},4096,300", number * 4096);
+        let offset = number * 4096;
+        writeln!(file, "{time},host,0,Read,{offset},4096,300").unwrap();
     }
-    fs::write(path, text).unwrap();
+    file.flush().unwrap();
 }
 
 /// Writes a recording of so many requests, 50 us apart. The first one never ends.
@@ -49,6 +51,48 @@ fn write_long_recording(path: &Path, requests: u64) {
         }
     }
     writer.finish_and_count_events().unwrap();
+}
+
+/// A record of blktrace of a 4 KiB read from device 8,16 (`struct blk_io_trace`, `include/uapi/linux/blktrace_api.h`, Linux 6.12).
+fn blktrace_record(cpu: u32, time: u64, sector: u64, action: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    for field in [0x6561_7407_u32, 1] {
+        out.extend(field.to_ne_bytes());
+    }
+    for field in [time, sector] {
+        out.extend(field.to_ne_bytes());
+    }
+    for field in [4096, action, 77, 8 << 20 | 16, cpu, 0] {
+        out.extend(field.to_ne_bytes());
+    }
+    out
+}
+
+/// Actions of reads in the kernel's trace.
+const ISSUED_READ: u32 = 7 | (64 | 1) << 16;
+const COMPLETED_READ: u32 = 8 | (128 | 1) << 16;
+
+/// Writes a folder of blktrace's files with so many requests, 50 us apart, of two CPUs. Each ends on the other CPU, the first one never.
+fn write_long_blktrace(folder: &Path, requests: u64) {
+    fs::create_dir(folder).unwrap();
+    let mut files = [0, 1].map(|cpu| {
+        let path = folder.join(format!("sdb.blktrace.{cpu}"));
+        BufWriter::new(fs::File::create(path).unwrap())
+    });
+    for number in 0..requests {
+        let (time, sector) = (7_000_000 + number * 50_000, number * 8);
+        let cpu = (number % 2) as u32;
+        let issued = blktrace_record(cpu, time, sector, ISSUED_READ);
+        files[cpu as usize].write_all(&issued).unwrap();
+        if number > 0 {
+            let other = 1 - cpu;
+            let ended = blktrace_record(other, time + 30_000, sector, COMPLETED_READ);
+            files[other as usize].write_all(&ended).unwrap();
+        }
+    }
+    for mut file in files {
+        file.flush().unwrap();
+    }
 }
 
 /// Most memory in KiB that a simulation of a trace's first 20 ms has had (`VmHWM`, `Documentation/filesystems/proc.rst`).
@@ -84,13 +128,18 @@ fn peak_memory_kib(path: &Path, more: &[&str]) -> u64 {
 #[test]
 fn a_longer_trace_takes_no_more_memory() {
     let folder = tempfile::tempdir().unwrap();
-    for (kind, more) in [("csv", &[][..]), ("parquet", &["--dependent"])] {
+    let kinds = [
+        ("csv", &[][..]),
+        ("parquet", &["--dependent"]),
+        ("blktrace", &["--dependent"]),
+    ];
+    for (kind, more) in kinds {
         let [short, long] = [FEW_REQUESTS, FEW_REQUESTS * LONGER].map(|requests| {
             let path = folder.path().join(format!("{requests}.{kind}"));
-            if kind == "csv" {
-                write_long_text(&path, requests);
-            } else {
-                write_long_recording(&path, requests);
+            match kind {
+                "csv" => write_long_text(&path, requests),
+                "blktrace" => write_long_blktrace(&path, requests),
+                _ => write_long_recording(&path, requests),
             }
             peak_memory_kib(&path, more)
         });
@@ -98,6 +147,31 @@ fn a_longer_trace_takes_no_more_memory() {
         let growth = long as f64 / short as f64;
         assert!(growth < MOST_GROWTH, "{kind}: {short} and {long} KiB");
     }
+}
+
+/// Requests of MSR traces of about 20 MB and 2 GB, and the most memory in KiB for either.
+const REQUESTS_OF_20_MB: u64 = 400_000;
+const REQUESTS_OF_2_GB: u64 = 37_000_000;
+const MOST_KIB: u64 = 96 << 10;
+const MOST_GROWTH_TO_2_GB: f64 = 1.2;
+
+#[test]
+#[ignore = "nightly: writes and reads a trace of 2 GB"]
+fn a_trace_of_2_gb_takes_the_memory_of_one_of_20_mb() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [small, large] = [REQUESTS_OF_20_MB, REQUESTS_OF_2_GB].map(|requests| {
+        let path = folder.path().join(format!("{requests}.csv"));
+        write_long_text(&path, requests);
+        let bytes = fs::metadata(&path).unwrap().len();
+        let peak = peak_memory_kib(&path, &[]);
+        fs::remove_file(&path).unwrap();
+        eprintln!("{bytes} bytes: {peak} KiB");
+        (bytes, peak)
+    });
+    assert!(small.0 < 25_000_000 && large.0 >= 2_000_000_000);
+    assert!(large.1 < MOST_KIB, "{} KiB", large.1);
+    let growth = large.1 as f64 / small.1 as f64;
+    assert!(growth < MOST_GROWTH_TO_2_GB, "{growth}");
 }
 
 /// A trace of two disks: the first has 40 requests, with gaps of 20 ms, and the second has 10.
@@ -249,7 +323,7 @@ fn traces_that_cannot_be_simulated_say_why() {
         (b"\x1f\x8b\x08\0", "is compressed; unpack it first"),
         (
             b"\x07tae\0\0\0\0",
-            "is blktrace's binary; make text of it: blkparse",
+            "trace.csv: the record at byte 0: the trace is cut off in it; `truncate -s 0` makes a file of what stands before",
         ),
         (b"PAR1 but no recording", "trace.csv"),
         (
@@ -275,6 +349,86 @@ fn traces_that_cannot_be_simulated_say_why() {
         said.contains("--disk, --from and --dependent are for block traces"),
         "{said}"
     );
+}
+
+#[test]
+fn sim_takes_the_files_of_blktrace_by_their_folder_or_one_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let traced = folder.path().join("traced");
+    write_long_blktrace(&traced, 30);
+    let second = traced.join("sdb.blktrace.1");
+    for path in [&traced, &second] {
+        let done = sim(path, &["--dependent"]).success();
+        let run = &json(&done)["results"][0]["runs"][0];
+        let counted = (run["requests"].as_u64(), run["read_bytes"].as_u64());
+        assert_eq!(counted, (Some(30), Some(30 * 4096)), "{}", path.display());
+        let said = stderr(&done);
+        assert!(
+            said.contains("1 of 30 requests have no recorded end"),
+            "{said}"
+        );
+    }
+    let bytes = fs::read(&second).unwrap();
+    fs::write(&second, &bytes[..bytes.len() - 5]).unwrap();
+    let wanted = format!(
+        "wakepath: {}: the record at byte {}: the trace is cut off in it; `truncate -s {1}` makes a file of what stands before\n",
+        second.display(),
+        bytes.len() - 48
+    );
+    assert_eq!(stderr(&sim(&traced, &[]).failure()), wanted);
+}
+
+#[test]
+fn requests_that_stand_behind_later_ones_are_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mixed.csv");
+    let mut text = String::new();
+    for number in 0..20_u64 {
+        // Each pair has its second request first.
+        let time = 128_166_372_003_061_629 + (number ^ 1) * 10_000;
+        let _ = writeln!(text, "{time},host,0,Read,{},4096,300", number * 4096);
+    }
+    fs::write(&path, text).unwrap();
+    let two_policies = ["--policy", "teo"];
+    let said = stderr(&sim(&path, &two_policies).success());
+    let wanted = "10 requests stand behind a later one in the trace: they are read in the order of time";
+    assert_eq!(said.matches(wanted).count(), 1, "{said}");
+}
+
+#[test]
+fn a_trace_becomes_a_log_that_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_trace(folder.path());
+    let log = folder.path().join("disk1.log");
+    let [trace, output] = [&path, &log].map(|path| path.to_str().unwrap());
+    let extract = ["workload", "extract", trace, "-o", output];
+    let done = wakepath(&[&extract[..], &["--disk", "1"]].concat()).success();
+    let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+    let wanted = format!("{output}: 10 requests over 0.900 s, up to byte 204800\n");
+    assert_eq!(said, wanted);
+    let text = fs::read_to_string(&log).unwrap();
+    let first = "fio version 3 iolog\n0 data add\n0 data open\n1 data read 16384 4096\n100001 data write 36864 4096\n";
+    assert!(text.starts_with(first), "{text}");
+    // The log is a trace, and one that a job replays.
+    let job = folder.path().join("replay.fio");
+    let lines = format!("[replay]\ndirect=1\nioengine=psync\nread_iolog={output}\n");
+    fs::write(&job, lines).unwrap();
+    for replayed in [&log, &job] {
+        let run = json(&sim(replayed, &[]).success())["results"][0]["runs"][0].clone();
+        let seconds = run["seconds"].as_f64().unwrap();
+        assert_eq!(run["requests"], 10, "{}", replayed.display());
+        assert!((0.89..0.95).contains(&seconds), "{seconds}");
+    }
+    fails_with(wakepath(&extract), &["the file exists; --force replaces it"]);
+    let jobs = folder.path().join("x.fio");
+    let for_jobs = ["workload", "extract", trace, "--disk", "1", "-o"];
+    let refused = wakepath(&[&for_jobs[..], &[jobs.to_str().unwrap()]].concat());
+    fails_with(refused, &["--disk is for logs, and ", "x.fio gets no log"]);
+    let none = folder.path().join("y.log");
+    let of_job = ["workload", "extract", job.to_str().unwrap(), "-o"];
+    let refused = wakepath(&[&of_job[..], &[none.to_str().unwrap()]].concat());
+    fails_with(refused, &["replay.fio: is no block trace and no recording"]);
+    assert!(!none.exists());
 }
 
 #[test]
@@ -373,7 +527,7 @@ fn a_job_file_replays_its_log_or_says_why_not() {
         (b"", "io.log: is empty: expected a log of fio"),
         (
             b"\x07tae\0\0\0\0",
-            "io.log: is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
+            "io.log: is blktrace's binary; make a log of it: wakepath workload extract NAME -o trace.log",
         ),
     ] {
         fs::write(&log, content).unwrap();

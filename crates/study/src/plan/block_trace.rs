@@ -54,7 +54,12 @@ pub(super) fn plan_block_trace(
     let Some(workload) = loaded else {
         let message = if path.is_file() {
             format!(
-                "{} is no block trace: expected text of blkparse, fio's iolog, an MSR Cambridge trace or a recording",
+                "{} is no block trace: expected blktrace's files or text of blkparse, fio's iolog, an MSR Cambridge trace or a recording",
+                path.display()
+            )
+        } else if path.is_dir() {
+            format!(
+                "{} is a folder without files of blktrace (DEVICE.blktrace.CPU)",
                 path.display()
             )
         } else {

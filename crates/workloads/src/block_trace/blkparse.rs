@@ -9,7 +9,7 @@ use super::line::{LineEnd, LineRequest, TraceLine, multiply, parse_number};
 use super::request::TraceIo;
 
 /// Bytes of a sector, whatever the drive's.
-const SECTOR: u64 = 512;
+pub(super) const SECTOR: u64 = 512;
 
 /// Which events are the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,3 +52,34 @@ impl LineProblem {
         }
     }
 }
+
+/// A problem of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TraceProblem {
+    /// In a line of a text.
+    Line(LineProblem),
+    /// In a file that the error names.
+    File(BlockTraceError),
+}
+
+impl TraceProblem {
+    /// The error; `origin` names a text.
+    pub(super) fn in_trace(self, origin: &str) -> BlockTraceError {
+        match self {
+            Self::Line(problem) => problem.in_trace(origin),
+            Self::File(error) => error,
+        }
+    }
+}
+
+impl From<LineProblem> for TraceProblem {
+    fn from(problem: LineProblem) -> Self {
+        Self::Line(problem)
+    }
+}
+
+impl From<BlockTraceError> for TraceProblem {
+    fn from(error: BlockTraceError) -> Self {
+        Self::File(error)
+    }
+}

@@ -6,6 +6,7 @@ use super::blkparse::{BlkparseParser, RequestAction, begins_with_device, looks_l
 use super::fio_log::{FioLogParser, FioLogVersion};
 use super::line::TraceLine;
 use super::msr;
+use super::record_file::{RecordMark, SWAPPED, find_record_mark};
 
 /// Bytes at a trace's begin that tell the format.
 pub(super) const BEGIN_BYTES: u64 = 1 << 20;
@@ -17,6 +18,10 @@ pub enum BlockTraceFormat {
     Blkparse,
     /// Text from `blkparse` without dispatched requests; queued requests count.
     BlkparseQueue,
+    /// Binary files of `blktrace` with requests dispatched to the drive.
+    Blktrace,
+    /// Binary files of `blktrace` without dispatched requests; queued requests count.
+    BlktraceQueue,
     /// fio's I/O log, version 2, with waits.
     FioLog2,
     /// fio's I/O log, version 3, with times.
@@ -33,6 +38,8 @@ impl BlockTraceFormat {
         match self {
             Self::Blkparse => "blkparse",
             Self::BlkparseQueue => "blkparse (queued requests)",
+            Self::Blktrace => "blktrace",
+            Self::BlktraceQueue => "blktrace (queued requests)",
             Self::FioLog2 => "fio iolog version 2",
             Self::FioLog3 => "fio iolog version 3",
             Self::MsrCambridge => "MSR Cambridge",
@@ -50,17 +57,46 @@ impl BlockTraceFormat {
         matches!(self, Self::FioLog2 | Self::FioLog3)
     }
 
-    /// Whether separate lines say when requests end.
+    /// Whether separate lines or records say when requests end.
     pub(super) fn has_ends_in_own_lines(self) -> bool {
-        matches!(self, Self::Blkparse | Self::BlkparseQueue)
+        matches!(self, Self::Blkparse | Self::BlkparseQueue) || self.is_binary()
+    }
+
+    /// Whether the trace has records rather than lines.
+    pub(super) fn is_binary(self) -> bool {
+        matches!(self, Self::Blktrace | Self::BlktraceQueue)
+    }
+
+    /// Whether requests count as they were queued, for want of dispatched ones.
+    pub(super) fn counts_queued_requests(self) -> bool {
+        matches!(self, Self::BlkparseQueue | Self::BlktraceQueue)
+    }
+
+    /// The format of binary files whose requests are those with an action.
+    pub(super) fn for_records(action: RequestAction) -> Self {
+        match action {
+            RequestAction::Dispatch => Self::Blktrace,
+            RequestAction::Queue => Self::BlktraceQueue,
+        }
+    }
+
+    /// The action that makes an event of blktrace a request.
+    pub(super) fn request_action(self) -> RequestAction {
+        if self.counts_queued_requests() {
+            RequestAction::Queue
+        } else {
+            RequestAction::Dispatch
+        }
     }
 }
 
 /// A file's kind, by the first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// A readable trace.
+    /// A readable trace, as text.
     Trace(BlockTraceFormat),
+    /// Binary records of blktrace.
+    Records,
     /// A trace to be converted first; the text says how.
     Unreadable(&'static str),
     /// No block trace.
@@ -68,15 +104,7 @@ pub(super) enum FileKind {
 }
 
 /// First bytes of files to be converted first.
-const UNREADABLE: [(&[u8], &str); 6] = [
-    (
-        b"\x07tae",
-        "is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
-    ),
-    (
-        b"eat\x07",
-        "is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
-    ),
+const UNREADABLE: [(&[u8], &str); 4] = [
     (
         b"\x1f\x8b",
         "is compressed; unpack it first: gunzip -c FILE >trace.txt",
@@ -95,6 +123,10 @@ const UNREADABLE: [(&[u8], &str); 6] = [
     ),
 ];
 
+/// The hint for a trace of blktrace without what makes a request.
+pub(super) const WITHOUT_REQUESTS: &str = "has neither dispatched (D) nor queued (Q) requests in its first MiB; trace with \
+                                           blktrace -a issue -a complete";
+
 /// The hint for text of `blkparse` in another format than its own.
 const OWN_FORMAT: &str = "looks like text of blkparse in a format of its own (-f), whose numbers cannot be told apart: make \
                           text in the default format: blkparse -i NAME >trace.txt";
@@ -103,6 +135,11 @@ const OWN_FORMAT: &str = "looks like text of blkparse in a format of its own (-f
 pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
     if let Some((_, hint)) = UNREADABLE.iter().find(|(mark, _)| begin.starts_with(mark)) {
         return FileKind::Unreadable(hint);
+    }
+    match find_record_mark(begin) {
+        Some(RecordMark::Native) => return FileKind::Records,
+        Some(RecordMark::Swapped) => return FileKind::Unreadable(SWAPPED),
+        None => {}
     }
     let text = String::from_utf8_lossy(begin);
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -130,9 +167,7 @@ pub(super) fn tell_file_kind(begin: &[u8]) -> FileKind {
     match RequestAction::choose_by_lines(text.lines()) {
         Some(RequestAction::Dispatch) => FileKind::Trace(BlockTraceFormat::Blkparse),
         Some(RequestAction::Queue) => FileKind::Trace(BlockTraceFormat::BlkparseQueue),
-        None => FileKind::Unreadable(
-            "has neither dispatched (D) nor queued (Q) requests in its first MiB; trace with blktrace -a issue -a complete",
-        ),
+        None => FileKind::Unreadable(WITHOUT_REQUESTS),
     }
 }
 
@@ -147,11 +182,13 @@ pub(super) enum LineParser {
 impl LineParser {
     pub(super) fn new(format: BlockTraceFormat) -> Self {
         match format {
-            BlockTraceFormat::Blkparse | BlockTraceFormat::Recording => {
-                Self::Blkparse(BlkparseParser::new(RequestAction::Dispatch))
-            }
-            BlockTraceFormat::BlkparseQueue => {
-                Self::Blkparse(BlkparseParser::new(RequestAction::Queue))
+            // Records and recordings have no lines.
+            BlockTraceFormat::Blkparse
+            | BlockTraceFormat::BlkparseQueue
+            | BlockTraceFormat::Blktrace
+            | BlockTraceFormat::BlktraceQueue
+            | BlockTraceFormat::Recording => {
+                Self::Blkparse(BlkparseParser::new(format.request_action()))
             }
             BlockTraceFormat::FioLog2 => Self::FioLog(FioLogParser::new(FioLogVersion::Two)),
             BlockTraceFormat::FioLog3 => Self::FioLog(FioLogParser::new(FioLogVersion::Three)),
@@ -194,6 +231,15 @@ mod tests {
             let kind = tell_file_kind(text.as_bytes());
             assert_eq!(kind, FileKind::Trace(wanted), "{text}");
         }
+    }
+
+    #[test]
+    fn binary_records_are_told_by_their_mark() {
+        let mark = 0x6561_7407_u32;
+        assert_eq!(tell_file_kind(&mark.to_ne_bytes()), FileKind::Records);
+        let swapped = mark.swap_bytes().to_ne_bytes();
+        assert_eq!(tell_file_kind(&swapped), FileKind::Unreadable(SWAPPED));
+        assert_eq!(tell_file_kind(b"eat\nmore"), FileKind::Other);
     }
 
     #[test]
@@ -246,8 +292,7 @@ mod tests {
     #[test]
     fn what_has_to_be_converted_says_how() {
         for (begin, wanted) in [
-            (&b"\x07tae\0\0"[..], "blkparse -i"),
-            (b"\x1f\x8b\x08", "gunzip"),
+            (&b"\x1f\x8b\x08"[..], "gunzip"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"fio version 1 iolog\n", "expected `fio version 2 iolog`"),
             (b"8,0 0 1 0.0 5 C R 8 + 8 [0]\n", "neither dispatched"),

@@ -192,6 +192,9 @@ fn version_of_log(path: &Path, origin: &str) -> Result<FioLogVersion, BlockTrace
         FileKind::Trace(_) => {
             "is a block trace, and no log of fio: give it to `wakepath sim` instead of a job file"
         }
+        FileKind::Records => {
+            "is blktrace's binary; make a log of it: wakepath workload extract NAME -o trace.log"
+        }
         FileKind::Unreadable(hint) => hint,
         FileKind::Other => {
             "is no log of fio: expected `fio version 2 iolog` or `fio version 3 iolog` in its first line"
@@ -563,7 +566,7 @@ mod tests {
             ),
             (
                 "\x07tae\x01\x02",
-                ": is blktrace's binary; make text of it: blkparse -i NAME >trace.txt",
+                ": is blktrace's binary; make a log of it: wakepath workload extract NAME -o trace.log",
             ),
             (
                 "1,a,0,Read,0,512,1\n",

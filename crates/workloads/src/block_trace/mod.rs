@@ -1,7 +1,7 @@
 //! Block traces as workloads: requests that a drive got elsewhere, at the times when they came.
 //!
 //! [`BlockTrace::load`] tells the format by the first lines, and reads a trace once from end to end: every line is checked
-//! before anything is simulated. [`BlockTrace::requests`] reads the trace again, request by request. Neither holds more
+//! before anything is simulated. blktrace's binary files are read likewise, a record for a line. [`BlockTrace::requests`] reads the trace again, request by request. Neither holds more
 //! than 65,536 requests, so that a trace may be longer than the memory.
 //!
 //! ```
@@ -23,9 +23,13 @@ mod format;
 mod job_log;
 mod line;
 mod lines;
+mod log_writing;
+mod merged_records;
 mod msr;
 mod ordered;
 mod parsed;
+mod record_file;
+mod record_folder;
 mod recorded;
 mod request;
 mod requests;
@@ -47,14 +51,18 @@ pub use error::BlockTraceError;
 pub use fio_log::FioLogVersion;
 pub use format::BlockTraceFormat;
 pub use job_log::{JobLog, JobLogOptions, JobLogRequest, JobLogRequests, JobLogStart};
+pub use log_writing::{FILE_IN_LOG, WrittenLog, write_fio_log};
 pub use recorded::{RecordedRequests, RequestRecording};
 pub use request::{BlockTraceRequest, TraceIo};
 pub use requests::BlockTraceRequests;
 pub use totals::{BlockTraceTotals, TracedDisk};
 
 use format::{BEGIN_BYTES, FileKind, tell_file_kind};
+use merged_records::{MergedRecords, choose_action_by_records};
 use ordered::OrderedRequests;
 use parsed::ParsedRequests;
+use record_file::RecordFile;
+use record_folder::{RecordFolder, has_record_file_name};
 use requests::RequestStream;
 use totals::{Scan, scan_trace};
 use trace_file::{READ_BYTES, open_file};
@@ -87,6 +95,7 @@ impl BlockTraceOptions {
 #[derive(Clone, Debug)]
 enum Source {
     File(PathBuf),
+    Records(RecordFolder),
     Text(Arc<[u8]>),
     Recording(Arc<dyn RequestRecording>),
 }
@@ -95,6 +104,7 @@ impl PartialEq for Source {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File(path), Self::File(other)) => path == other,
+            (Self::Records(folder), Self::Records(other)) => folder == other,
             (Self::Text(text), Self::Text(other)) => text == other,
             (Self::Recording(recording), Self::Recording(other)) => Arc::ptr_eq(recording, other),
             _ => false,
@@ -125,6 +135,8 @@ pub struct BlockTrace {
     pub is_dependent: bool,
     /// The last line, if it has no end and the trace may be cut off.
     pub unended_line: Option<u64>,
+    /// Requests that stand behind a later one, and are read in the order of time all the same.
+    pub misplaced: u64,
     #[serde(skip)]
     source: Source,
     #[serde(skip)]
@@ -132,31 +144,58 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// Reads the trace at `path`; `None` if the file is no block trace.
+    /// Reads the trace at `path`; `None` if the file is no block trace. Of blktrace's files, `path` is a folder of them, or one of a
+    /// device's files: those of its other CPUs are read, too.
     ///
     /// # Errors
-    /// The file cannot be read or has to be converted first; a line is damaged, has a size that no drive takes, or stands too
-    /// far from its place in time; the trace has no request, or not what `options` ask for.
+    /// The file cannot be read or has to be converted first; a line or record is damaged, has a size that no drive takes, or stands
+    /// too far from its place in time; the trace has no request, or not what `options` ask for.
     pub fn load(path: &Path, options: &BlockTraceOptions) -> Result<Option<Self>, BlockTraceError> {
         let origin = path.display().to_string();
+        if path.is_dir() {
+            let folder = RecordFolder::in_folder(path)?;
+            return (folder.map(|found| Self::load_records(&origin, found, options))).transpose();
+        }
         let mut begin = Vec::new();
         (open_file(path, &origin)?.take(BEGIN_BYTES))
             .read_to_end(&mut begin)
             .map_err(|e| BlockTraceError::for_whole_trace(&origin, format!("cannot read: {e}")))?;
-        let Some(format) = require_readable_format(&begin, &origin)? else {
-            return Ok(None);
+        // A CPU that traced nothing leaves an empty file.
+        let is_idle_cpu = begin.is_empty() && has_record_file_name(path);
+        let format = match tell_file_kind(&begin) {
+            FileKind::Records => None,
+            FileKind::Other if is_idle_cpu => None,
+            FileKind::Other => return Ok(None),
+            FileKind::Trace(format) => Some(format),
+            FileKind::Unreadable(hint) => {
+                return Err(BlockTraceError::for_whole_trace(&origin, hint));
+            }
+        };
+        let Some(format) = format else {
+            let files = RecordFolder::beside_file(path)?;
+            return Self::load_records(&origin, files, options).map(Some);
         };
         let reader = BufReader::with_capacity(READ_BYTES, open_file(path, &origin)?);
-        let wants_ends = options.is_dependent;
-        let scan = scan_trace(reader, format, wants_ends, &origin)?;
-        Self::new(
+        let scan = scan_trace(
+            ParsedRequests::new(reader, format, options.is_dependent),
             &origin,
-            format,
-            Source::File(path.to_owned()),
-            scan,
-            options,
-        )
-        .map(Some)
+        )?;
+        let source = Source::File(path.to_owned());
+        Self::new(&origin, format, source, scan, options).map(Some)
+    }
+
+    fn load_records(
+        origin: &str,
+        folder: RecordFolder,
+        options: &BlockTraceOptions,
+    ) -> Result<Self, BlockTraceError> {
+        let format = folder.choose_format(origin)?;
+        let records = folder.open(format)?;
+        let scan = scan_trace(
+            ParsedRequests::from_records(records, options.is_dependent),
+            origin,
+        )?;
+        Self::new(origin, format, Source::Records(folder), scan, options)
     }
 
     /// Reads a trace from memory; see [`BlockTrace::load`].
@@ -169,11 +208,24 @@ impl BlockTrace {
         options: &BlockTraceOptions,
     ) -> Result<Self, BlockTraceError> {
         let begin = &text[..text.len().min(BEGIN_BYTES as usize)];
-        let format = require_readable_format(begin, origin)?.ok_or_else(|| {
-            let message = "is no block trace: expected text of blkparse, fio's iolog or an MSR Cambridge trace";
-            BlockTraceError::for_whole_trace(origin, message)
-        })?;
-        let scan = scan_trace(text, format, options.is_dependent, origin)?;
+        let format = match tell_file_kind(begin) {
+            FileKind::Trace(format) => format,
+            FileKind::Records => {
+                let file = RecordFile::new(origin.to_owned(), text);
+                let files = std::iter::once(Ok(file));
+                let action = choose_action_by_records(files, BEGIN_BYTES, origin)?;
+                BlockTraceFormat::for_records(action)
+            }
+            FileKind::Unreadable(hint) => {
+                return Err(BlockTraceError::for_whole_trace(origin, hint));
+            }
+            FileKind::Other => {
+                let message = "is no block trace: expected text of blkparse, blktrace's binary, fio's iolog or an MSR Cambridge trace";
+                return Err(BlockTraceError::for_whole_trace(origin, message));
+            }
+        };
+        let requests = parse_memory(text, format, options.is_dependent, origin);
+        let scan = scan_trace(requests, origin)?;
         Self::new(origin, format, Source::Text(text.into()), scan, options)
     }
 
@@ -203,6 +255,7 @@ impl BlockTrace {
             from: options.from,
             is_dependent: options.is_dependent,
             unended_line: None,
+            misplaced: 0,
             source: Source::Recording(recording),
             disk_number: None,
         };
@@ -236,6 +289,7 @@ impl BlockTrace {
             from: options.from,
             is_dependent: options.is_dependent,
             unended_line: scan.unended_line,
+            misplaced: disk_number.map_or(scan.misplaced, |number| scan.misplaced_by_disk[number]),
             source,
             disk_number,
         };
@@ -278,25 +332,33 @@ impl BlockTrace {
             Source::File(path) => {
                 let file = open_file(path, &self.origin)?;
                 let reader = BufReader::with_capacity(READ_BYTES, file);
-                RequestStream::File(Box::new(self.order_requests(reader)))
+                let requests = ParsedRequests::new(reader, self.format, self.is_dependent);
+                RequestStream::File(Box::new(self.order_requests(requests)))
+            }
+            Source::Records(folder) => {
+                let records = folder.open(self.format)?;
+                let requests = ParsedRequests::from_records(records, self.is_dependent);
+                RequestStream::File(Box::new(self.order_requests(requests)))
             }
             Source::Text(text) => {
-                RequestStream::Text(Box::new(self.order_requests(Cursor::new(Arc::clone(text)))))
+                let reader = Cursor::new(Arc::clone(text));
+                let requests = parse_memory(reader, self.format, self.is_dependent, &self.origin);
+                RequestStream::Text(Box::new(self.order_requests(requests)))
             }
             Source::Recording(recording) => RequestStream::Recorded(recording.read_requests()?),
         };
         Ok(BlockTraceRequests::new(stream, &self.origin, from))
     }
 
-    fn order_requests<R: BufRead>(&self, reader: R) -> OrderedRequests<R> {
-        let parsed = ParsedRequests::new(reader, self.format, self.is_dependent);
-        OrderedRequests::new(parsed, self.disk_number)
+    fn order_requests<R: BufRead>(&self, requests: ParsedRequests<R>) -> OrderedRequests<R> {
+        OrderedRequests::new(requests, self.disk_number)
     }
 
-    /// The file of the trace; `None` for a trace in memory.
+    /// The file of the trace, or the folder of its files; `None` for a trace in memory.
     pub fn path(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
+            Source::Records(folder) => Some(&folder.path),
             Source::Text(_) | Source::Recording(_) => None,
         }
     }
@@ -312,7 +374,7 @@ impl BlockTrace {
                 self.disks.iter().map(|disk| disk.requests).sum::<u64>()
             )));
         }
-        if self.format == BlockTraceFormat::BlkparseQueue {
+        if self.format.counts_queued_requests() {
             let sentence = "no dispatched requests (D), so that the queued ones (Q) count";
             notes.push(TraceNote::for_whole_trace(sentence.to_owned()));
         }
@@ -333,6 +395,17 @@ impl BlockTrace {
                     self.totals.longest_gap.as_secs_f64() / SECONDS_OF_DAY as f64
                 ),
             });
+        }
+        if self.misplaced > 0 {
+            let (stand, are) = if self.misplaced == 1 {
+                ("request stands", "it is")
+            } else {
+                ("requests stand", "they are")
+            };
+            notes.push(TraceNote::for_whole_trace(format!(
+                "{} {stand} behind a later one in the trace: {are} read in the order of time",
+                self.misplaced
+            )));
         }
         if let Some(line) = self.unended_line {
             notes.push(TraceNote {
@@ -359,14 +432,17 @@ impl TraceNote {
     }
 }
 
-/// The format of a trace that begins with `begin`; `None` if the file is no trace.
-fn require_readable_format(
-    begin: &[u8],
+/// The requests of a trace in memory.
+fn parse_memory<R: BufRead>(
+    reader: R,
+    format: BlockTraceFormat,
+    wants_ends: bool,
     origin: &str,
-) -> Result<Option<BlockTraceFormat>, BlockTraceError> {
-    match tell_file_kind(begin) {
-        FileKind::Trace(format) => Ok(Some(format)),
-        FileKind::Unreadable(hint) => Err(BlockTraceError::for_whole_trace(origin, hint)),
-        FileKind::Other => Ok(None),
+) -> ParsedRequests<R> {
+    if format.is_binary() {
+        let file = RecordFile::new(origin.to_owned(), reader);
+        let records = MergedRecords::new(vec![file], format.request_action());
+        return ParsedRequests::from_records(records, wants_ends);
     }
+    ParsedRequests::new(reader, format, wants_ends)
 }

@@ -7,11 +7,25 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::BufRead;
 
-use super::error::LineProblem;
+use super::error::{LineProblem, TraceProblem};
 use super::parsed::{ParsedRequests, PlacedRequest};
 
 /// Most requests held for sorting.
 pub(super) const WINDOW: usize = 1 << 16;
+
+/// How many requests stand behind a later one.
+#[derive(Clone, Copy, Debug, Default)]
+struct MisplacedCount {
+    latest: u64,
+    count: u64,
+}
+
+impl MisplacedCount {
+    fn add_request_at(&mut self, time: u64) {
+        self.count += u64::from(time < self.latest);
+        self.latest = self.latest.max(time);
+    }
+}
 
 /// Sorts requests within a window.
 #[derive(Debug)]
@@ -26,6 +40,8 @@ pub(super) struct OrderedRequests<R> {
     window: usize,
     /// Begin in ns of the last request handed on.
     last: u64,
+    misplaced: MisplacedCount,
+    misplaced_by_disk: Vec<MisplacedCount>,
 }
 
 impl<R: BufRead> OrderedRequests<R> {
@@ -41,7 +57,19 @@ impl<R: BufRead> OrderedRequests<R> {
             late: BinaryHeap::new(),
             window,
             last: 0,
+            misplaced: MisplacedCount::default(),
+            misplaced_by_disk: Vec::new(),
         }
+    }
+
+    /// Number of requests that stand behind a later one of any disk.
+    pub(super) fn misplaced(&self) -> u64 {
+        self.misplaced.count
+    }
+
+    /// Number of a disk's requests that stand behind a later one of that disk.
+    pub(super) fn misplaced_of_disk(&self, disk: usize) -> u64 {
+        (self.misplaced_by_disk.get(disk)).map_or(0, |misplaced| misplaced.count)
     }
 
     /// The line reader.
@@ -52,8 +80,8 @@ impl<R: BufRead> OrderedRequests<R> {
     /// The next request by time; `None` after the last.
     ///
     /// # Errors
-    /// A line cannot be understood, or stands too far behind its place.
-    pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
+    /// A line or record cannot be understood, or stands too far behind its place.
+    pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, TraceProblem> {
         while self.in_order.len() + self.late.len() <= self.window {
             let Some(request) = self.parsed.next_request()? else {
                 break;
@@ -69,8 +97,9 @@ impl<R: BufRead> OrderedRequests<R> {
                     self.window
                 );
                 let line = request.line;
-                return Err(LineProblem { line, message });
+                return Err(LineProblem { line, message }.into());
             }
+            self.count_if_misplaced(&request);
             if self.in_order.back().is_none_or(|last| *last <= request) {
                 self.in_order.push_back(request);
             } else {
@@ -80,6 +109,14 @@ impl<R: BufRead> OrderedRequests<R> {
         let first = self.take_first_held();
         self.last = first.map_or(self.last, |first| first.time);
         Ok(first)
+    }
+
+    fn count_if_misplaced(&mut self, request: &PlacedRequest) {
+        self.misplaced.add_request_at(request.time);
+        if self.misplaced_by_disk.len() <= request.disk {
+            (self.misplaced_by_disk).resize_with(request.disk + 1, Default::default);
+        }
+        self.misplaced_by_disk[request.disk].add_request_at(request.time);
     }
 
     fn take_first_held(&mut self) -> Option<PlacedRequest> {
@@ -101,7 +138,7 @@ mod tests {
     use super::super::BlockTraceFormat;
     use super::*;
 
-    fn times(text: &str, window: usize) -> Result<Vec<u64>, LineProblem> {
+    fn times(text: &str, window: usize) -> Result<Vec<u64>, TraceProblem> {
         let format = BlockTraceFormat::MsrCambridge;
         let parsed = ParsedRequests::new(text.as_bytes(), format, false);
         let mut ordered = OrderedRequests::with_window(parsed, None, window);
@@ -138,6 +175,9 @@ mod tests {
     #[test]
     fn a_request_beyond_the_window_is_an_error_with_its_line() {
         let problem = times(&trace(&[10, 20, 30, 40, 5]), 2).unwrap_err();
+        let TraceProblem::Line(problem) = problem else {
+            panic!("{problem:?}");
+        };
         assert_eq!(problem.line, 5);
         assert!(problem.message.contains("sort the trace"), "{problem:?}");
         assert_eq!(

@@ -1,12 +1,13 @@
-//! Requests in line order, each with its end where the trace says so.
+//! Requests in the order of their lines or records, each with its end where the trace says so.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 
-use super::error::LineProblem;
+use super::error::{LineProblem, TraceProblem};
 use super::format::{BlockTraceFormat, LineParser};
 use super::line::TraceLine;
 use super::lines::Lines;
+use super::merged_records::MergedRecords;
 use super::request::TraceIo;
 
 /// Most disks or files in a trace.
@@ -20,7 +21,7 @@ const MAX_OPEN: usize = 1 << 16;
 pub(super) struct PlacedRequest {
     /// Begin in ns, on the trace's clock; the first key of the order.
     pub(super) time: u64,
-    /// Line number, counted from 1.
+    /// Number of the line or record, counted from 1.
     pub(super) line: u64,
     /// Disk number, by first appearance.
     pub(super) disk: usize,
@@ -86,11 +87,24 @@ struct OpenRequest {
     is_ended: bool,
 }
 
-/// Reads requests line by line.
+/// Where a trace's events come from.
+#[derive(Debug)]
+enum EventSource<R> {
+    Lines { lines: Lines<R>, parser: LineParser },
+    Records(MergedRecords<R>),
+}
+
+/// Reads requests one after the other.
 #[derive(Debug)]
 pub(super) struct ParsedRequests<R> {
-    lines: Lines<R>,
-    parser: LineParser,
+    source: EventSource<R>,
+    pairing: RequestPairing,
+    is_at_end: bool,
+}
+
+/// Requests that wait for their ends.
+#[derive(Debug)]
+struct RequestPairing {
     disks: DiskNumbers,
     /// Whether requests wait until their end is read.
     pairs_ends: bool,
@@ -99,63 +113,118 @@ pub(super) struct ParsedRequests<R> {
     first_open: u64,
     /// Waiting requests' numbers by disk and first byte; the latest number wins.
     by_place: HashMap<(usize, u64), u64>,
-    is_at_end: bool,
 }
 
 impl<R: BufRead> ParsedRequests<R> {
-    /// Reads a trace. `wants_ends`: each request gets its end, also from later lines.
+    /// Reads a text. `wants_ends`: each request gets its end, also from later lines.
     pub(super) fn new(reader: R, format: BlockTraceFormat, wants_ends: bool) -> Self {
-        Self {
+        let source = EventSource::Lines {
             lines: Lines::new(reader),
             parser: LineParser::new(format),
-            disks: DiskNumbers::default(),
-            pairs_ends: wants_ends && format.has_ends_in_own_lines(),
-            open: VecDeque::new(),
-            first_open: 0,
-            by_place: HashMap::new(),
+        };
+        Self::from_source(source, wants_ends && format.has_ends_in_own_lines())
+    }
+
+    /// Reads binary records. `wants_ends`: each request gets its end from a later record.
+    pub(super) fn from_records(records: MergedRecords<R>, wants_ends: bool) -> Self {
+        Self::from_source(EventSource::Records(records), wants_ends)
+    }
+
+    fn from_source(source: EventSource<R>, pairs_ends: bool) -> Self {
+        Self {
+            source,
+            pairing: RequestPairing {
+                disks: DiskNumbers::default(),
+                pairs_ends,
+                open: VecDeque::new(),
+                first_open: 0,
+                by_place: HashMap::new(),
+            },
             is_at_end: false,
         }
     }
 
     /// Names of the disks so far, by number.
     pub(super) fn disk_names(&self) -> &[String] {
-        self.disks.names()
+        self.pairing.disks.names()
     }
 
-    /// Number of lines read.
-    pub(super) fn line_count(&self) -> u64 {
-        self.lines.last_line_number()
+    /// How much has been read, in words.
+    pub(super) fn describe_length(&self) -> String {
+        match &self.source {
+            EventSource::Lines { lines, .. } => format!("{} line(s)", lines.last_line_number()),
+            EventSource::Records(records) => format!("{} record(s)", records.record_count()),
+        }
     }
 
-    /// Whether the last line read ends with a line feed.
-    pub(super) fn is_last_line_ended(&self) -> bool {
-        self.lines.is_last_line_ended()
+    /// Number of the last line read, if it lacks a line feed.
+    pub(super) fn unended_line(&self) -> Option<u64> {
+        match &self.source {
+            EventSource::Lines { lines, .. } => {
+                (!lines.is_last_line_ended()).then(|| lines.last_line_number())
+            }
+            EventSource::Records(_) => None,
+        }
     }
 
     /// The next request; `None` after the last.
     ///
     /// # Errors
-    /// A line cannot be understood.
-    pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
+    /// A line or record cannot be understood.
+    pub(super) fn next_request(&mut self) -> Result<Option<PlacedRequest>, TraceProblem> {
         loop {
-            if let Some(request) = self.take_first_if_settled() {
+            if let Some(request) = self.pairing.take_first_if_settled(self.is_at_end) {
                 return Ok(Some(request));
             }
             if self.is_at_end {
                 return Ok(None);
             }
-            let read = self.read_line();
-            let request =
-                read.map_err(|problem| self.lines.explain_problem_in_cut_line(problem))?;
+            let request = self.read_event()?;
             if request.is_some() {
                 return Ok(request);
             }
         }
     }
 
+    /// Reads a line or record. Returns its request, unless the request waits for its end.
+    fn read_event(&mut self) -> Result<Option<PlacedRequest>, TraceProblem> {
+        match &mut self.source {
+            EventSource::Lines { lines, parser } => {
+                let read = read_line(lines, parser, &mut self.pairing, &mut self.is_at_end);
+                Ok(read.map_err(|problem| lines.explain_problem_in_cut_line(problem))?)
+            }
+            EventSource::Records(records) => {
+                let number = records.record_count() + 1;
+                let Some(event) = records.next_event()? else {
+                    self.is_at_end = true;
+                    return Ok(None);
+                };
+                Ok(self.pairing.take_event(number, event)?)
+            }
+        }
+    }
+}
+
+/// Reads a line. Returns its request, unless the request waits for its end.
+fn read_line<R: BufRead>(
+    lines: &mut Lines<R>,
+    parser: &mut LineParser,
+    pairing: &mut RequestPairing,
+    is_at_end: &mut bool,
+) -> Result<Option<PlacedRequest>, LineProblem> {
+    let line = lines.last_line_number() + 1;
+    let Some(text) = lines.next_line()? else {
+        *is_at_end = true;
+        return Ok(None);
+    };
+    let parsed = (parser.parse_line(&text)).map_err(|message| LineProblem { line, message })?;
+    pairing.take_event(line, parsed)
+}
+
+impl RequestPairing {
     /// The first open request, if its end is known or cannot be waited for.
-    fn take_first_if_settled(&mut self) -> Option<PlacedRequest> {
-        let is_settled = self.is_at_end
+    fn take_first_if_settled(&mut self, is_at_end: bool) -> Option<PlacedRequest> {
+        let is_settled = is_at_end
             || self.open.len() > MAX_OPEN
             || self.open.front().is_some_and(|first| first.is_ended);
         if !is_settled {
@@ -170,16 +239,13 @@ impl<R: BufRead> ParsedRequests<R> {
         Some(first)
     }
 
-    /// Reads a line. Returns its request, unless the request waits for its end.
-    fn read_line(&mut self) -> Result<Option<PlacedRequest>, LineProblem> {
-        let line = self.lines.last_line_number() + 1;
-        let Some(text) = self.lines.next_line()? else {
-            self.is_at_end = true;
-            return Ok(None);
-        };
-        let parsed =
-            (self.parser.parse_line(&text)).map_err(|message| LineProblem { line, message })?;
-        match parsed {
+    /// Takes what the line or record of a number says. Returns its request, unless the request waits for its end.
+    fn take_event(
+        &mut self,
+        line: u64,
+        event: TraceLine<'_>,
+    ) -> Result<Option<PlacedRequest>, LineProblem> {
+        match event {
             TraceLine::Request(found) => {
                 let disk = self.disks.find_or_add_in_line(found.disk, line)?;
                 let request = PlacedRequest {
@@ -248,9 +314,10 @@ mod tests {
         let mut parsed = ParsedRequests::new(text.as_bytes(), BlockTraceFormat::MsrCambridge, true);
         assert!(parsed.next_request().unwrap().is_some());
         let problem = parsed.next_request().unwrap_err();
-        assert_eq!(
-            (problem.line, &*problem.message),
-            (2, "a read of 0 bytes: the trace is damaged")
-        );
+        let wanted = LineProblem {
+            line: 2,
+            message: "a read of 0 bytes: the trace is damaged".to_owned(),
+        };
+        assert_eq!(problem, TraceProblem::Line(wanted));
     }
 }

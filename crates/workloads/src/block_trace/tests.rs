@@ -123,7 +123,8 @@ fn bad_traces_are_refused_with_one_clear_line() {
         (
             "",
             &plain,
-            "t: is no block trace: expected text of blkparse, fio's iolog or an MSR Cambridge trace",
+            "t: is no block trace: expected text of blkparse, blktrace's binary, fio's iolog or an MSR Cambridge \
+             trace",
         ),
     ] {
         let message = read(text, options).unwrap_err().to_string();
@@ -197,4 +198,31 @@ fn a_gap_of_more_than_a_day_is_named_with_its_line() {
         BlockTrace::from_text(usual.as_bytes(), "t", &BlockTraceOptions::default()).unwrap();
     assert!(trace.notes().is_empty(), "{:?}", trace.notes());
     assert_eq!(trace.totals.longest_gap, Nanoseconds::from_secs(1));
+}
+
+#[test]
+fn requests_behind_later_ones_are_counted_once_for_the_disk_that_counts() {
+    let text = "10,h,0,Read,0,512,9\n30,h,0,Read,512,512,9\n20,h,0,Read,1024,512,9\n25,h,0,Read,0,512,9\n\
+                40,h,1,Read,0,512,9\n35,h,0,Read,0,512,9\n31,h,1,Read,0,512,9\n";
+    for (disk, wanted) in [
+        (
+            "0",
+            "2 requests stand behind a later one in the trace: they are read in the order of time",
+        ),
+        (
+            "1",
+            "1 request stands behind a later one in the trace: it is read in the order of time",
+        ),
+    ] {
+        let trace = read(text, &options(Some(disk), Nanoseconds::ZERO, false)).unwrap();
+        let sentences: Vec<String> = (trace.notes().into_iter())
+            .map(|note| note.sentence)
+            .collect();
+        assert_eq!(sentences, [wanted]);
+        assert!(requests(&trace).is_sorted_by_key(|request| request.begin));
+    }
+    let log = "fio version 3 iolog\n10 f read 0 512\n30 g read 0 512\n20 f read 0 512\n";
+    let trace = read(log, &BlockTraceOptions::default()).unwrap();
+    assert_eq!(trace.misplaced, 1);
+    assert!(trace.notes()[0].sentence.starts_with("1 request stands"));
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 use wakepath_units::Nanoseconds;
 
 use super::error::BlockTraceError;
-use super::format::BlockTraceFormat;
 use super::ordered::OrderedRequests;
 use super::parsed::{ParsedRequests, PlacedRequest};
 use super::recorded::RecordedRequests;
@@ -33,7 +32,8 @@ pub struct BlockTraceTotals {
     pub largest_write: u64,
     /// First byte behind all requests.
     pub end_byte: u64,
-    /// Line with the request up to `end_byte`, counted from 1; in a recording the request's number.
+    /// Line with the request up to `end_byte`, counted from 1; in a recording the request's number, in a binary trace the record's
+    /// number by time.
     pub end_line: u64,
     /// Requests without a recorded end, flushes left out.
     pub without_end: u64,
@@ -141,19 +141,21 @@ pub(super) struct Scan {
     pub(super) all: BlockTraceTotals,
     /// Number of the last line, if it lacks a line feed.
     pub(super) unended_line: Option<u64>,
+    /// Requests that stand behind a later one of any disk.
+    pub(super) misplaced: u64,
+    /// Requests that stand behind a later one of their disk, by disk.
+    pub(super) misplaced_by_disk: Vec<u64>,
 }
 
-/// Reads a trace from end to end, and checks all lines.
+/// Reads a trace from end to end, and checks all lines or records.
 ///
 /// # Errors
-/// A line cannot be understood or stands at the wrong place, or there is no request.
+/// A line or record cannot be understood or stands at the wrong place, or there is no request.
 pub(super) fn scan_trace<R: BufRead>(
-    reader: R,
-    format: BlockTraceFormat,
-    wants_ends: bool,
+    requests: ParsedRequests<R>,
     origin: &str,
 ) -> Result<Scan, BlockTraceError> {
-    let mut ordered = OrderedRequests::new(ParsedRequests::new(reader, format, wants_ends), None);
+    let mut ordered = OrderedRequests::new(requests, None);
     let mut scan = Scan::default();
     while let Some(request) = (ordered.next_request()).map_err(|e| e.in_trace(origin))? {
         if scan.by_disk.len() <= request.disk {
@@ -164,10 +166,14 @@ pub(super) fn scan_trace<R: BufRead>(
     }
     let parsed = ordered.parsed();
     if scan.all.requests() == 0 {
-        let message = format!("no request in {} line(s)", parsed.line_count());
+        let message = format!("no request in {}", parsed.describe_length());
         return Err(BlockTraceError::for_whole_trace(origin, message));
     }
-    scan.unended_line = (!parsed.is_last_line_ended()).then(|| parsed.line_count());
+    scan.unended_line = parsed.unended_line();
+    scan.misplaced = ordered.misplaced();
+    scan.misplaced_by_disk = (0..scan.by_disk.len())
+        .map(|disk| ordered.misplaced_of_disk(disk))
+        .collect();
     scan.disks = (parsed.disk_names().iter())
         .zip(&scan.by_disk)
         .map(|(name, totals)| TracedDisk {

@@ -286,7 +286,9 @@ impl FioJob {
             return None;
         }
         if self.io_log.is_given() {
-            return Some("read_iolog");
+            return Some(
+                "read_iolog: its requests are simulated as they stand, past the page cache",
+            );
         }
         if self.rw.trims() {
             return Some("trims");

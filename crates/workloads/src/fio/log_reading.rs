@@ -210,7 +210,8 @@ mod tests {
             assert!(all.contains(&wanted), "{options}: {all:?}");
         }
         let buffered = parse_with_log(LOG, "direct=0");
-        let wanted = "t.fio:4: job `j`: buffered I/O is modelled without read_iolog; set direct=1";
+        let wanted = "t.fio:4: job `j`: buffered I/O is modelled without read_iolog: its requests are simulated as they stand, past \
+                      the page cache; set direct=1";
         assert_eq!(buffered.unmodelled[0].to_string(), wanted);
     }
 

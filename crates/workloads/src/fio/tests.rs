@@ -293,6 +293,27 @@ fn a_refusal_names_everything_at_once() {
 }
 
 #[test]
+fn options_of_cached_pages_without_a_model_say_why() {
+    for (lines, wanted) in [
+        (
+            "ioengine=pvsync2\nuncached=1",
+            "t.fio:5: uncached: the modelled page cache keeps what an I/O has brought",
+        ),
+        (
+            "ioengine=mmap\nthp=1",
+            "t.fio:5: thp: mapped files have small pages in the model",
+        ),
+    ] {
+        let text = format!("[j]\nsize=1g\nrw=read\n{lines}\n");
+        let refused = parse(&text, "t.fio").unwrap().unmodelled;
+        let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        assert!(all.len() == 1 && all[0].starts_with(wanted), "{all:?}");
+    }
+    let off = "[j]\nsize=1g\nrw=read\nuncached=0\nthp=0\n";
+    assert_eq!(parse(off, "t.fio").unwrap().unmodelled, []);
+}
+
+#[test]
 fn buffered_reads_and_writes_are_modelled() {
     let parse_job_file =
         |lines: &str| parse(&format!("[j]\nsize=1g\niodepth=8\n{lines}\n"), "t.fio").unwrap();

@@ -7,6 +7,10 @@ use super::value::not_one_of_problem;
 
 const RANGES: &str =
     "writing out as the job goes is not modelled; fsync=N writes out after each N writes";
+const UNCACHED: &str = "the modelled page cache keeps what an I/O has brought, and does not drop it behind the I/O \
+                        (RWF_UNCACHED); set direct=1, or leave it out";
+const HUGE_PAGES: &str =
+    "mapped files have small pages in the model, and page faults of huge ones have no figures";
 const NO_WRITES: &str = "has no effect on a job that only reads";
 const SCHEDULER: &str = "is ignored: the modelled drives have no I/O scheduler";
 const ERRORS: &str = "is ignored: no I/O fails in the model";
@@ -54,14 +58,12 @@ pub(super) const ROWS: &[OptionRow] = &[
         if draft.job.direct {
             OptionVerdict::Ignored(CACHE.to_owned())
         } else {
-            refuse_unless_off(value, "the page cache is not modelled")
+            refuse_unless_off(value, UNCACHED)
         }
     })
     .with_note("with `direct=1`"),
-    OptionRow::for_judged_option(&["thp"], |_, value| {
-        refuse_unless_off(value, "the page cache is not modelled")
-    })
-    .with_note(IF_OFF),
+    OptionRow::for_judged_option(&["thp"], |_, value| refuse_unless_off(value, HUGE_PAGES))
+        .with_note(IF_OFF),
     OptionRow::for_judged_option(&["pre_read"], |draft, value| {
         if draft.job.direct && !is_switched_off(value) {
             OptionVerdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
