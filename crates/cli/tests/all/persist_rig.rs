@@ -41,11 +41,12 @@ pub(crate) fn load_modules_at_boot(guest: &mut SystemdGuest) {
     assert_values(guest, OWN);
 }
 
-/// Lets the unit start and stop for as long as it takes: emulated CPUs on a busy host may need more than a minute.
-fn give_settings_unit_time(guest: &mut SystemdGuest) {
+/// Lets the units start and stop for as long as it takes: emulated CPUs on a busy host may need more than a minute.
+fn give_units_time(guest: &mut SystemdGuest) {
     guest.must(
-        "folder=/etc/systemd/system/wakepath-settings.service.d && mkdir -p $folder && \
-         printf '[Service]\\nTimeoutStartSec=10min\\nTimeoutStopSec=10min\\n' >$folder/time.conf && systemctl daemon-reload",
+        "for unit in wakepath-settings wakepath; do folder=/etc/systemd/system/$unit.service.d && mkdir -p $folder && \
+         printf '[Service]\\nTimeoutStartSec=10min\\nTimeoutStopSec=10min\\n' >$folder/time.conf; done && \
+         printf 'WatchdogSec=10min\\n' >>$folder/time.conf && systemctl daemon-reload",
     );
 }
 
@@ -81,7 +82,7 @@ fn installed_guest_that_boots(
     match boot(&[&package, &drive]) {
         Ok(mut guest) => {
             guest.must("dpkg --install /rig/wakepath_*.deb");
-            give_settings_unit_time(&mut guest);
+            give_units_time(&mut guest);
             load_modules_at_boot(&mut guest);
             Some(guest)
         }
@@ -593,6 +594,38 @@ fn disks_of_any_driver_get_the_set_again() {
     assert_eq!(guest.must("systemctl --failed --quiet"), "");
 }
 
+/// The unit's restrictions leave the daemon the notices of writes, and the names of processes outside.
+fn assert_status_names_a_shell_that_writes(guest: &mut SystemdGuest) {
+    let file = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor";
+    guest.must("systemctl start wakepath");
+    // The kernel shows by inode which files the daemon watches.
+    guest.wait_for(&format!(
+        "inode=$(printf %x $(stat --format %i {file})); daemon=$(systemctl show --property MainPID --value wakepath); \
+         grep -h \"^fanotify ino:$inode \" /proc/$daemon/fdinfo/*"
+    ));
+    // Some shells give their process to the last command.
+    guest.must(&format!(
+        "systemd-run --quiet --unit writer sh -c 'echo performance >{file}; sleep 1h; true'"
+    ));
+    guest.wait_for(
+        "journalctl --boot --unit wakepath | grep \"frequency-governor:policy1, which is 'performance' now\"",
+    );
+    let process = guest.must("systemctl show --property MainPID --value writer");
+    let drift = format!(
+        "drifted: frequency-governor:policy1 is performance, not schedutil; sh (process {}) has written it, as the daemon saw\n",
+        process.trim()
+    );
+    let status = guest.must("wakepath status");
+    assert!(
+        status.contains(&drift),
+        "{status}{}",
+        guest.said("wakepath.service")
+    );
+    guest.must(&format!(
+        "systemctl stop writer wakepath && echo schedutil >{file}"
+    ));
+}
+
 /// A tool that starts later: drift, which stays or is written again.
 #[test]
 #[ignore = "nightly: boots a guest"]
@@ -604,6 +637,7 @@ fn what_tuned_changes_later_is_drift() {
     let set = "schedutil + cpu-latency[limit=20us,cpus=all]";
     persist(&mut guest, set);
     guest.reboot("");
+    assert_status_names_a_shell_that_writes(&mut guest);
     guest.must("systemctl start tuned && tuned-adm profile throughput-performance");
     let governor = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
     guest.wait_for(&format!("grep performance {governor}"));
