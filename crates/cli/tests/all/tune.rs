@@ -344,6 +344,85 @@ fn a_load_of_the_whole_day_leaves_no_rest() {
     assert_eq!(answer["in_force"]["loads"].as_array().unwrap().len(), 1);
 }
 
+/// One task that commits 400 times a second at most.
+const COMMITS: &str = "kind = 'tasks'\nname = 'commits'\nseconds = 1\n[[task]]\nname = 'writer'\nsteps = '''\n\
+                       run 20us\nwrite 4096 0\nwait 0\nsleep 2ms\n'''\n";
+
+/// A server, an rt-app file and tasks, each with figures of its kind; power is the mean of the day.
+#[test]
+fn servers_rt_app_files_and_tasks_are_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let commits = folder.path().join("commits.toml");
+    std::fs::write(&commits, COMMITS).unwrap();
+    let workloads = repository().join("workloads");
+    let loads = [
+        format!("{}=8h", workloads.join("web-server.toml").display()),
+        format!("{}=2h", workloads.join("ping-pong.json").display()),
+        format!("{}=4h", commits.display()),
+    ];
+    let limits = [
+        "--machine",
+        "rk3399",
+        "--seconds",
+        "50ms",
+        "--over",
+        "cpu-latency",
+    ];
+    let question = ["--keep", "wake_p99_us(ping-pong) <= +50%"];
+    let effort = ["--budget", "900000", "--no-sensitivity", "--format", "json"];
+    let words: Vec<&str> = (["tune"].into_iter())
+        .chain(loads.iter().map(String::as_str))
+        .chain(limits)
+        .chain(question)
+        .chain(effort)
+        .collect();
+    let answer = json(&wakepath(&words).success());
+    let in_force = &answer["in_force"];
+    let figure = |set: &Value, load: usize, metric: &str| {
+        let metrics = set["loads"][load]["metrics"].as_array().unwrap();
+        let mut named = metrics.iter().filter(|pair| pair[0] == metric);
+        named.next().and_then(|pair| pair[1].as_f64())
+    };
+    let names: Vec<&str> = (in_force["loads"].as_array().unwrap().iter())
+        .map(|load| load["load"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["web-server", "ping-pong", "commits", "rest"]);
+    let energy = [8.0, 2.0, 4.0, 10.0].into_iter().enumerate();
+    let mean_mw = energy
+        .map(|(load, hours)| hours * figure(in_force, load, "mean_mw").unwrap() / 24.0)
+        .sum::<f64>();
+    let objective = in_force["objective"].as_f64().unwrap();
+    assert!(
+        (objective / mean_mw - 1.0).abs() < 1e-6,
+        "{objective} {mean_mw}"
+    );
+    assert!(
+        figure(in_force, 1, "ops_per_s").unwrap() > 1000.0 && figure(in_force, 1, "iops").is_none()
+    );
+    let conditions: Vec<&Value> = (in_force["conditions"].as_array().unwrap().iter())
+        .map(|condition| &condition["condition"])
+        .collect();
+    // Only the tasks ask for no rate.
+    assert_eq!(
+        conditions,
+        ["wake_p99_us(ping-pong) <= +50%", "iops(commits) >= -2%"]
+    );
+    // Shallow idle states serve the server and the tasks sooner, and cost power under each load.
+    let next = answer["next"].as_array().unwrap();
+    let shallow = (next
+        .iter()
+        .find(|set| set["set"] == "cpu-latency[limit=1us]"))
+    .unwrap();
+    for load in [0, 2] {
+        let mean = |set: &Value| figure(set, load, "mean_us").unwrap();
+        assert!(mean(shallow) < mean(in_force), "{load}: {shallow}");
+    }
+    for load in 0..4 {
+        let power = |set: &Value| figure(set, load, "mean_mw").unwrap();
+        assert!(power(shallow) > power(in_force), "{load}: {shallow}");
+    }
+}
+
 #[test]
 fn hours_that_no_day_has_are_refused() {
     fails_with(

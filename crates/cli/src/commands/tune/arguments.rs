@@ -27,8 +27,8 @@ Examples:
   sudo wakepath tune db.fio --minimise p99_us --over cpu-latency,idle --on live --results measured
   wakepath tune db.fio --machine rk3399 --minimise p99_us --keep 'mean_mw <= +3%' --budget 400000")]
 pub(crate) struct Args {
-    /// fio job files, rt-app files (*.json) and block traces, or recordings, each with its hours per day; what is left of the
-    /// day is rest. Loads without hours share what is left of the day.
+    /// fio job files, rt-app files (*.json), servers and tasks (*.toml) and block traces, or recordings, each with its hours per
+    /// day; what is left of the day is rest. Loads without hours share what is left of the day.
     #[arg(required = true, value_name = "FILE[=HOURSh]")]
     pub(super) loads: Vec<String>,
     /// Built-in machine, recorded system, or a machine file (*.toml); `here` is this machine as it was calibrated.
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Start of all seeds.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Longest time that each fio job, or an rt-app file, is simulated for.
+    /// Longest time that each fio job, or another load, is simulated for.
     #[arg(long, value_name = "TIME", value_parser = until::parse_simulated_time_or_seconds)]
     pub(super) seconds: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
