@@ -16,6 +16,7 @@ use crate::comparison::{compare_states, is_possible};
 use crate::estimate::ExitEstimate;
 use crate::goes_with::GoesWith;
 use crate::least_squares::{estimate_costs, estimate_mean_costs};
+use crate::quantiles::{QuantileCost, compare_quantiles};
 use crate::requests::{MetState, TracedRequest};
 use crate::strata::{
     FEWEST, Sample, Stratum, keep_comparable_samples, largest_connected_states, make_sample,
@@ -53,10 +54,10 @@ pub struct ExitCost {
     pub charged: u64,
     /// Mean cost above the reference's, where known.
     pub cost: Option<ExitEstimate>,
-    /// Differences between quantiles of the time to the first sign of life at 50, 90 and 99 %, in ns, where the cost is known
-    /// and hardly any request saw the governor choose again. Requests with the reference are weighted by the strata with the
-    /// state.
-    pub quantiles_ns: Option<[f64; 3]>,
+    /// Differences between quantiles of the time to the first sign of life at 50, 90 and 99 %, where the cost is known, hardly any
+    /// request saw the governor choose again, and enough requests lie beyond the quantile. Requests with the reference are weighted
+    /// by the strata with the state.
+    pub quantiles: [Option<QuantileCost>; 3],
     /// How much longer the interrupt's handler takes after this state than after the reference, in the mean in ns, such as by cold
     /// caches. Part of the measured interrupt, not of the cost. `None` where no cost is known.
     pub handler_ns: Option<f64>,
@@ -212,8 +213,9 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             handler_ns: place
                 .filter(|_| cost.is_some())
                 .and_then(|place| handler_costs.as_ref()?.get(place).copied()),
-            quantiles_ns: cost
-                .and_then(|_| exit_cost_at_quantiles(&comparison.samples, reference?, state)),
+            quantiles: cost
+                .and_then(|_| compare_quantiles(&comparison.samples, reference?, state))
+                .unwrap_or_default(),
             reason,
         });
     }
@@ -262,58 +264,6 @@ fn sum_with_gap(samples: &[Sample], state: u8) -> Option<SumWithGap> {
 /// The estimate is below zero by three standard errors.
 fn is_surely_below_zero(estimate: &ExitEstimate) -> bool {
     estimate.mean_ns + 3.0 / 1.96 * estimate.half_width() < 0.0
-}
-
-/// Largest share of requests with another state than the first choice, for a comparison by quantiles.
-const MOST_CHOSEN_ANEW: f64 = 0.02;
-
-/// Differences between quantiles with a state and with the reference.
-fn exit_cost_at_quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
-    let mut counts: BTreeMap<Stratum, (f64, f64)> = BTreeMap::new();
-    let mut chosen_anew = 0_usize;
-    for sample in samples {
-        chosen_anew += usize::from(sample.first != sample.met);
-        let count = counts.entry(sample.stratum).or_default();
-        count.0 += f64::from(u8::from(sample.met == state));
-        count.1 += f64::from(u8::from(sample.met == reference));
-    }
-    if chosen_anew as f64 > MOST_CHOSEN_ANEW * samples.len() as f64 {
-        return None;
-    }
-    let mut met = Vec::new();
-    let mut others = Vec::new();
-    for sample in samples {
-        match counts.get(&sample.stratum) {
-            Some((deep, shallow)) if *deep > 0.0 && *shallow > 0.0 => {
-                if sample.met == state {
-                    met.push((sample.time, 1.0));
-                } else if sample.met == reference {
-                    others.push((sample.time, deep / shallow));
-                }
-            }
-            _ => {}
-        }
-    }
-    let [met, others] = [met, others].map(|mut weighted| {
-        weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
-        weighted
-    });
-    let mut found = [0.0; 3];
-    for (difference, share) in found.iter_mut().zip([0.5, 0.9, 0.99]) {
-        *difference = weighted_quantile(&met, share)? - weighted_quantile(&others, share)?;
-    }
-    Some(found)
-}
-
-/// Quantile over sorted values with weights.
-fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
-    let all: f64 = values.iter().map(|(_, weight)| weight).sum();
-    let mut below = 0.0;
-    let reached = values.iter().find(|(_, weight)| {
-        below += weight;
-        below >= share * all
-    });
-    reached.or(values.last()).map(|(value, _)| *value)
 }
 
 /// Finds why a state is not compared.

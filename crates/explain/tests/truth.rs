@@ -394,16 +394,26 @@ fn a_deep_state_that_seems_cheaper_than_a_shallow_one_is_not_believed() {
 #[test]
 fn quantiles_of_an_exit_that_is_always_the_same_are_its_cost() {
     let split = split_of_recording(&record(2, 20_000, Trap::None, Order::ExitFirst));
-    let [p50, p90, _] = deep(&split).quantiles_ns.unwrap();
-    for quantile in [p50, p90] {
+    let [p50, p90, _] = deep(&split).quantiles;
+    for quantile in [p50.unwrap(), p90.unwrap()] {
+        let cost = quantile.difference_ns;
+        assert!((cost - TRUE_COST).abs() < 0.05 * TRUE_COST, "{quantile:?}");
         assert!(
-            (quantile - TRUE_COST).abs() < 0.05 * TRUE_COST,
-            "{quantile}"
+            quantile.low_ns < TRUE_COST && TRUE_COST < quantile.high_ns,
+            "{quantile:?}"
+        );
+        assert!(
+            quantile.high_ns - quantile.low_ns < 0.3 * TRUE_COST,
+            "{quantile:?}"
         );
     }
+    // Too few requests lie beyond the 99th percentile of 1,500.
+    let short = split_of_recording(&record(2, 1_500, Trap::None, Order::ExitFirst));
+    let [first, _, last] = deep(&short).quantiles;
+    assert!(first.is_some() && last.is_none(), "{first:?} {last:?}");
     // Long requests meet the deep state more often there, so that quantiles would lie.
     let events = record(3, 20_000, Trap::Tick, Order::ExitFirst);
-    assert_eq!(deep(&split_of_recording(&events)).quantiles_ns, None);
+    assert_eq!(deep(&split_of_recording(&events)).quantiles, [None; 3]);
 }
 
 /// CPU 2 takes all interrupts and hands completions to CPU 0, which sleeps, too.

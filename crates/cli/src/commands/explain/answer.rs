@@ -618,8 +618,8 @@ fn exit_cost_cells(
 
 /// The difference of a quantile between exits and reference, by the quantile's place.
 fn quantile_difference_cell(state: &ExitCost, place: usize) -> String {
-    let difference = state.quantiles_ns.and_then(|all| all.get(place).copied());
-    difference.map_or_else(no_value_cell, format_us)
+    let cost = state.quantiles.get(place).copied().flatten();
+    cost.map_or_else(no_value_cell, |cost| format_us(cost.difference_ns))
 }
 
 /// Content of a cell without a value.
