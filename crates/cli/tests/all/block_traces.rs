@@ -391,7 +391,8 @@ fn requests_that_stand_behind_later_ones_are_told_once() {
     fs::write(&path, text).unwrap();
     let two_policies = ["--policy", "teo"];
     let said = stderr(&sim(&path, &two_policies).success());
-    let wanted = "10 requests stand behind a later one in the trace: they are read in the order of time";
+    let wanted =
+        "10 requests stand behind a later one in the trace: they are read in the order of time";
     assert_eq!(said.matches(wanted).count(), 1, "{said}");
 }
 
@@ -419,7 +420,10 @@ fn a_trace_becomes_a_log_that_is_replayed() {
         assert_eq!(run["requests"], 10, "{}", replayed.display());
         assert!((0.89..0.95).contains(&seconds), "{seconds}");
     }
-    fails_with(wakepath(&extract), &["the file exists; --force replaces it"]);
+    fails_with(
+        wakepath(&extract),
+        &["the file exists; --force replaces it"],
+    );
     let jobs = folder.path().join("x.fio");
     let for_jobs = ["workload", "extract", trace, "--disk", "1", "-o"];
     let refused = wakepath(&[&for_jobs[..], &[jobs.to_str().unwrap()]].concat());
