@@ -53,12 +53,12 @@ impl LineProblem {
     }
 }
 
-/// A problem of a trace.
+/// A problem in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TraceProblem {
-    /// In a line of a text.
+    /// In a text's line.
     Line(LineProblem),
-    /// In a file that the error names.
+    /// In a file; the error has the name.
     File(BlockTraceError),
 }
 

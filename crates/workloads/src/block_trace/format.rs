@@ -18,9 +18,9 @@ pub enum BlockTraceFormat {
     Blkparse,
     /// Text from `blkparse` without dispatched requests; queued requests count.
     BlkparseQueue,
-    /// Binary files of `blktrace` with requests dispatched to the drive.
+    /// Binary files from `blktrace` with requests dispatched to the drive.
     Blktrace,
-    /// Binary files of `blktrace` without dispatched requests; queued requests count.
+    /// Binary files from `blktrace` without dispatched requests; queued requests count.
     BlktraceQueue,
     /// fio's I/O log, version 2, with waits.
     FioLog2,
@@ -72,7 +72,7 @@ impl BlockTraceFormat {
         matches!(self, Self::BlkparseQueue | Self::BlktraceQueue)
     }
 
-    /// The format of binary files whose requests are those with an action.
+    /// The binary format with requests by an action.
     pub(super) fn for_records(action: RequestAction) -> Self {
         match action {
             RequestAction::Dispatch => Self::Blktrace,
@@ -80,7 +80,7 @@ impl BlockTraceFormat {
         }
     }
 
-    /// The action that makes an event of blktrace a request.
+    /// The action for requests among blktrace events.
     pub(super) fn request_action(self) -> RequestAction {
         if self.counts_queued_requests() {
             RequestAction::Queue
@@ -95,7 +95,7 @@ impl BlockTraceFormat {
 pub(super) enum FileKind {
     /// A readable trace, as text.
     Trace(BlockTraceFormat),
-    /// Binary records of blktrace.
+    /// blktrace's binary records.
     Records,
     /// A trace to be converted first; the text says how.
     Unreadable(&'static str),
@@ -123,7 +123,7 @@ const UNREADABLE: [(&[u8], &str); 4] = [
     ),
 ];
 
-/// The hint for a trace of blktrace without what makes a request.
+/// The hint for blktrace events without any request.
 pub(super) const WITHOUT_REQUESTS: &str = "has neither dispatched (D) nor queued (Q) requests in its first MiB; trace with \
                                            blktrace -a issue -a complete";
 

@@ -8,22 +8,22 @@ use std::io::{self, Write};
 use super::error::BlockTraceError;
 use super::request::{BlockTraceRequest, TraceIo};
 
-/// Name of the file in a log; fio replaces it with `replay_redirect`.
+/// File name in a log; fio's `replay_redirect` replaces the name.
 pub const FILE_IN_LOG: &str = "data";
 
-/// Time in us of the first request.
+/// The first request's time in us.
 const FIRST_US: u64 = 1;
 
-/// What a log got of a trace.
+/// Counts for a written log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenLog {
     /// Reads, writes and flushes in the log.
     pub requests: u64,
-    /// Trims that are not in the log.
+    /// Trims left out.
     pub left_out: u64,
 }
 
-/// Writes requests, whose times count from the first line, as a log of fio.
+/// Writes requests, with times from the first line on, as fio's log.
 ///
 /// # Errors
 /// A request cannot be read from its trace, or the log cannot be written.

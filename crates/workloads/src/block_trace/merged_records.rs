@@ -1,4 +1,4 @@
-//! Records of blktrace's files, one file for each CPU, merged by time. One record of each file is held.
+//! Records from blktrace's files, a file per CPU, merged by time. One record per file is held.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,21 +10,21 @@ use super::line::{LineEnd, LineRequest, TraceLine, multiply};
 use super::record_file::{RecordFile, TraceRecord};
 use super::request::TraceIo;
 
-/// Bits of a device's number below its major number (`MINORBITS`, Linux 6.12).
+/// Bits below the major number in a device's number (`MINORBITS`, Linux 6.12).
 const MINOR_BITS: u32 = 20;
 
 /// Reads several files as one trace.
 #[derive(Debug)]
 pub(super) struct MergedRecords<R> {
     files: Vec<RecordFile<R>>,
-    /// The next record of each file that is not at its end, with the file's number.
+    /// Next records, one per file, with the file's number.
     heads: BinaryHeap<Reverse<(TraceRecord, usize)>>,
     action: RequestAction,
-    /// Number of the file whose next record has to be read.
+    /// Numbers of files to read the next record from.
     unread: std::ops::Range<usize>,
-    /// Number of records taken.
+    /// Record count so far.
     count: u64,
-    /// The last record's device, and its name.
+    /// The last record's device, and `disk` as the name.
     device: Option<u32>,
     disk: String,
 }
@@ -43,15 +43,15 @@ impl<R: BufRead> MergedRecords<R> {
         }
     }
 
-    /// Number of records read.
+    /// Record count so far.
     pub(super) fn record_count(&self) -> u64 {
         self.count
     }
 
-    /// What the next record by time says; `None` after the last.
+    /// The next record's event by time; `None` after the last.
     ///
     /// # Errors
-    /// A record is damaged, or has a size that no drive takes.
+    /// A record is damaged, or has a size beyond any drive's.
     pub(super) fn next_event(&mut self) -> Result<Option<TraceLine<'_>>, BlockTraceError> {
         for number in std::mem::take(&mut self.unread) {
             if let Some(record) = self.files[number].next_record()? {
@@ -78,7 +78,7 @@ impl<R: BufRead> MergedRecords<R> {
     }
 }
 
-/// What a record says of a disk's requests. A flush has no place, and so no end that could be found.
+/// A record's event for a disk. A flush has no place, so no end is found.
 fn describe_record<'a>(
     record: &TraceRecord,
     action: RequestAction,
@@ -114,10 +114,10 @@ fn describe_record<'a>(
     Ok(TraceLine::Request(request))
 }
 
-/// Chooses the action that makes a record a request: dispatched ones, or queued ones where the begins of the files have no others.
+/// Chooses the action for requests: dispatch, or queue if the files' begins lack dispatches.
 ///
 /// # Errors
-/// A file is damaged; there is neither in the first `limit` bytes of any file.
+/// A file is damaged; no file has either in the first `limit` bytes.
 pub(super) fn choose_action_by_records<R: BufRead>(
     files: impl Iterator<Item = Result<RecordFile<R>, BlockTraceError>>,
     limit: u64,

@@ -135,7 +135,7 @@ pub struct BlockTrace {
     pub is_dependent: bool,
     /// The last line, if it has no end and the trace may be cut off.
     pub unended_line: Option<u64>,
-    /// Requests that stand behind a later one, and are read in the order of time all the same.
+    /// Requests behind later ones; all are read in time order.
     pub misplaced: u64,
     #[serde(skip)]
     source: Source,
@@ -144,8 +144,8 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// Reads the trace at `path`; `None` if the file is no block trace. Of blktrace's files, `path` is a folder of them, or one of a
-    /// device's files: those of its other CPUs are read, too.
+    /// Reads the trace at `path`; `None` if the file is no block trace. For blktrace, `path` is a folder, or a device's file: the
+    /// device's files from other CPUs are read, too.
     ///
     /// # Errors
     /// The file cannot be read or has to be converted first; a line or record is damaged, has a size that no drive takes, or stands

@@ -13,7 +13,7 @@ use super::parsed::{ParsedRequests, PlacedRequest};
 /// Most requests held for sorting.
 pub(super) const WINDOW: usize = 1 << 16;
 
-/// How many requests stand behind a later one.
+/// Count of requests behind later ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct MisplacedCount {
     latest: u64,
@@ -62,12 +62,12 @@ impl<R: BufRead> OrderedRequests<R> {
         }
     }
 
-    /// Number of requests that stand behind a later one of any disk.
+    /// Count of requests behind later ones, on any disk.
     pub(super) fn misplaced(&self) -> u64 {
         self.misplaced.count
     }
 
-    /// Number of a disk's requests that stand behind a later one of that disk.
+    /// Count of a disk's requests behind later ones, on the same disk.
     pub(super) fn misplaced_of_disk(&self, disk: usize) -> u64 {
         (self.misplaced_by_disk.get(disk)).map_or(0, |misplaced| misplaced.count)
     }

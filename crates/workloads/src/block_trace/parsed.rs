@@ -1,4 +1,4 @@
-//! Requests in the order of their lines or records, each with its end where the trace says so.
+//! Requests in the order read, each with the end where the trace says so.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -87,7 +87,7 @@ struct OpenRequest {
     is_ended: bool,
 }
 
-/// Where a trace's events come from.
+/// A trace's events, as lines or records.
 #[derive(Debug)]
 enum EventSource<R> {
     Lines { lines: Lines<R>, parser: LineParser },
@@ -102,7 +102,7 @@ pub(super) struct ParsedRequests<R> {
     is_at_end: bool,
 }
 
-/// Requests that wait for their ends.
+/// Requests waiting for their ends.
 #[derive(Debug)]
 struct RequestPairing {
     disks: DiskNumbers,
@@ -239,7 +239,7 @@ impl RequestPairing {
         Some(first)
     }
 
-    /// Takes what the line or record of a number says. Returns its request, unless the request waits for its end.
+    /// Takes an event with the line's or record's number. Returns the request, unless the request waits for an end.
     fn take_event(
         &mut self,
         line: u64,

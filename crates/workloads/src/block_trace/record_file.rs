@@ -1,4 +1,4 @@
-//! A file of blktrace: records of 48 bytes, each with further bytes behind it.
+//! A blktrace file: 48-byte records, each with further bytes behind.
 //!
 //! `struct blk_io_trace` (`include/uapi/linux/blktrace_api.h`, Linux 6.12), in the byte order of the traced machine.
 
@@ -8,41 +8,41 @@ use super::blkparse::{RequestAction, SECTOR};
 use super::error::BlockTraceError;
 use super::request::TraceIo;
 
-/// Bytes of a record, without what stands behind it.
+/// A record's bytes, without further ones behind.
 const RECORD_BYTES: usize = 48;
 
-/// First number of a record, without its last byte, which is the version of the format.
+/// A record's first number without the last byte, the format's version.
 const MAGIC: u32 = 0x0065_6174;
 
-/// Version of the format: a record's numbers and their places.
+/// The format's version: a record's numbers and places.
 const VERSION: u32 = 7;
 
-/// Versions that a damaged or foreign file may plausibly have; the bytes of greater ones may begin a text.
+/// Plausible versions in a damaged or foreign file; greater numbers may begin a text.
 const LIKELY_VERSIONS: std::ops::RangeInclusive<u32> = 1..=8;
 
-/// Bits of a record's action that say what happened (`enum blktrace_act`).
+/// Bits in a record's action for the event (`enum blktrace_act`).
 const ACT_MASK: u32 = 0xff;
 const ACT_QUEUE: u32 = 1;
 const ACT_ISSUE: u32 = 7;
 const ACT_COMPLETE: u32 = 8;
 
-/// Bits of a record's action that say what kind of request it is (`enum blktrace_cat`).
+/// Bits in a record's action for the request's kind (`enum blktrace_cat`).
 const WRITES: u32 = 1 << 17;
 const FLUSHES: u32 = 1 << 18;
 const IS_COMMAND: u32 = 1 << 25;
 const IS_MESSAGE: u32 = 1 << 26;
 const DISCARDS: u32 = 1 << 29;
 
-/// How the first bytes of a file begin a record.
+/// Byte order in a file's first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordMark {
-    /// In this machine's byte order, of any version.
+    /// This machine's byte order; any version.
     Native,
-    /// In the other byte order.
+    /// The other byte order.
     Swapped,
 }
 
-/// Whether a file that begins with `begin` is one of blktrace.
+/// Tells a blktrace file by the first bytes, `begin`.
 pub(super) fn find_record_mark(begin: &[u8]) -> Option<RecordMark> {
     let first = u32::from_ne_bytes(begin.get(..4)?.try_into().ok()?);
     let is_mark = |number: u32| number >> 8 == MAGIC && LIKELY_VERSIONS.contains(&(number & 0xff));
@@ -53,7 +53,7 @@ pub(super) fn find_record_mark(begin: &[u8]) -> Option<RecordMark> {
     }
 }
 
-/// A record: what happened to a request. The order is that of time.
+/// A request's event. The order is by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TraceRecord {
     /// Time in ns, on the traced machine's clock.
@@ -81,7 +81,7 @@ impl TraceRecord {
         self.act() == ACT_COMPLETE && self.action & IS_COMMAND == 0 && self.sectors() > 0
     }
 
-    /// What the request does, as `blkparse` has it; `None` for a drive's own command, and for a request without data or flush.
+    /// The request's kind, as `blkparse` prints; `None`: a drive's own command, or neither data nor flush.
     pub(super) fn io(&self) -> Option<TraceIo> {
         let flushes = (self.action & FLUSHES > 0).then_some(TraceIo::Flush);
         if self.action & IS_COMMAND > 0 {
@@ -97,7 +97,7 @@ impl TraceRecord {
         }
     }
 
-    /// Whole sectors of the request.
+    /// The request's whole sectors.
     pub(super) fn sectors(&self) -> u64 {
         u64::from(self.bytes) / SECTOR
     }
@@ -110,7 +110,7 @@ impl TraceRecord {
     }
 }
 
-/// Reads the records of a file.
+/// Reads a file's records.
 #[derive(Debug)]
 pub(super) struct RecordFile<R> {
     /// Name for messages.
@@ -130,12 +130,12 @@ impl<R: BufRead> RecordFile<R> {
         }
     }
 
-    /// Bytes of the records so far.
+    /// Bytes so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// An error about the record that begins at a byte.
+    /// An error about the record at a byte.
     pub(super) fn explain_problem(&self, begins_at: u64, message: &str) -> BlockTraceError {
         let message = format!("the record at byte {begins_at}: {message}");
         BlockTraceError::for_whole_trace(&self.name, message)
@@ -144,7 +144,7 @@ impl<R: BufRead> RecordFile<R> {
     /// The next record; `None` after the last.
     ///
     /// # Errors
-    /// The record is damaged or cut off, in another byte order or of another version, or the file cannot be read.
+    /// The record is damaged or cut off, has another byte order or version, or the file cannot be read.
     pub(super) fn next_record(&mut self) -> Result<Option<TraceRecord>, BlockTraceError> {
         let begins_at = self.offset;
         let mut bytes = [0; RECORD_BYTES];
@@ -201,7 +201,7 @@ impl<R: BufRead> RecordFile<R> {
         self.explain_problem(begins_at, &message)
     }
 
-    /// Fills the bytes as far as the file goes, and returns their number.
+    /// Fills the bytes as far as the file goes. Returns the number filled.
     fn read_up_to(&mut self, bytes: &mut [u8]) -> Result<usize, BlockTraceError> {
         let mut read = 0;
         while read < bytes.len() {
@@ -217,7 +217,7 @@ impl<R: BufRead> RecordFile<R> {
         Ok(read)
     }
 
-    /// Passes over bytes as far as the file goes, and returns their number.
+    /// Passes over bytes as far as the file goes. Returns the number passed.
     fn skip_bytes(&mut self, count: usize) -> Result<usize, BlockTraceError> {
         let mut skipped = 0;
         while skipped < count {
@@ -245,12 +245,12 @@ impl<R: BufRead> RecordFile<R> {
 pub(super) const SWAPPED: &str = "is blktrace's binary of a machine with the other byte order; make text of it: blkparse -i \
                                   NAME >trace.txt";
 
-/// The number of 32 bits at a place.
+/// The 32-bit number at a place.
 fn int(bytes: &[u8; RECORD_BYTES], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The number of 64 bits at a place.
+/// The 64-bit number at a place.
 fn long(bytes: &[u8; RECORD_BYTES], at: usize) -> u64 {
     let mut field = [0; 8];
     field.copy_from_slice(&bytes[at..at + 8]);

@@ -1,4 +1,4 @@
-//! Which files make a trace of blktrace: `DEVICE.blktrace.CPU`, all CPUs' of a device, or all of a folder.
+//! Files for a blktrace trace, `DEVICE.blktrace.CPU`: a device's for all CPUs, or all in a folder.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,19 +10,19 @@ use super::merged_records::{MergedRecords, choose_action_by_records};
 use super::record_file::RecordFile;
 use super::trace_file::open_file;
 
-/// Bytes that are read from a file at a time: there are as many files as CPUs.
+/// Bytes to read from a file at a time; a file per CPU is open.
 const READ_BYTES: usize = 1 << 16;
 
-/// Files of blktrace, and their format.
+/// blktrace's files for a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RecordFolder {
-    /// What a user named: a folder, or a file.
+    /// The user's folder or file.
     pub(super) path: PathBuf,
     files: Vec<PathBuf>,
 }
 
 impl RecordFolder {
-    /// The files that belong to a file of blktrace: those of all CPUs.
+    /// All CPUs' files beside a file.
     ///
     /// # Errors
     /// The file's folder cannot be read.
@@ -42,7 +42,7 @@ impl RecordFolder {
         Ok(Self { path, files })
     }
 
-    /// All files of blktrace in a folder; `None`: there are none.
+    /// All blktrace files in a folder; `None`: no file.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -55,7 +55,7 @@ impl RecordFolder {
     /// The format: whether dispatched or queued requests count.
     ///
     /// # Errors
-    /// A file cannot be read or is damaged at its begin; there are no requests.
+    /// A file cannot be read or is damaged at the begin; no request is found.
     pub(super) fn choose_format(&self, origin: &str) -> Result<BlockTraceFormat, BlockTraceError> {
         let files = self.files.iter().map(|path| open_record_file(path));
         choose_action_by_records(files, BEGIN_BYTES, origin).map(BlockTraceFormat::for_records)
@@ -81,7 +81,7 @@ fn open_record_file(path: &Path) -> Result<RecordFile<BufReader<File>>, BlockTra
     Ok(RecordFile::new(name, reader))
 }
 
-/// Whether a file has the name of one of blktrace's.
+/// Whether a file has a blktrace name.
 pub(super) fn has_record_file_name(path: &Path) -> bool {
     split_file_name(path).is_some()
 }
@@ -95,7 +95,7 @@ fn split_file_name(path: &Path) -> Option<(String, u32)> {
     Some((device.to_owned(), number))
 }
 
-/// Files of blktrace in a folder, by device and CPU.
+/// blktrace files in a folder, by device and CPU.
 fn list_files(folder: &Path, device: Option<&str>) -> Result<Vec<PathBuf>, BlockTraceError> {
     let origin = folder.display().to_string();
     let explain = |e| BlockTraceError::for_whole_trace(&origin, format!("cannot read: {e}"));

@@ -141,9 +141,9 @@ pub(super) struct Scan {
     pub(super) all: BlockTraceTotals,
     /// Number of the last line, if it lacks a line feed.
     pub(super) unended_line: Option<u64>,
-    /// Requests that stand behind a later one of any disk.
+    /// Requests behind later ones, on any disk.
     pub(super) misplaced: u64,
-    /// Requests that stand behind a later one of their disk, by disk.
+    /// Requests behind later ones on the same disk, by disk.
     pub(super) misplaced_by_disk: Vec<u64>,
 }
 
