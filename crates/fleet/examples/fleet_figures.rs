@@ -16,7 +16,7 @@ mod planted_faults;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use generated_fleet::KINDS;
+use generated_fleet::{KINDS, VARIED_FACTS};
 use planted_faults::{LEAST_NAMED, MOST_MEMORY, MOST_OTHERS, survey_generated_fleet};
 
 /// Number of machines unless given.
@@ -54,6 +54,12 @@ fn main() -> ExitCode {
             &found.right_classes.to_string(),
             &classes_goal,
             found.right_classes == KINDS.len() && found.other_classes == 0,
+        ),
+        print_figure(
+            "settings that vary among healthy machines, told",
+            &found.divided.len().to_string(),
+            &format!("{} and no other", VARIED_FACTS.len()),
+            found.divided == VARIED_FACTS,
         ),
         print_figure(
             "planted faults named",

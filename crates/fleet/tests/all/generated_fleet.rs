@@ -421,7 +421,6 @@ pub(crate) const FAULTS: [(&str, &[(&str, FaultyContent)]); 20] = {
 };
 
 /// Facts with several values among healthy machines, in order of their names.
-#[allow(dead_code, reason = "the benchmark looks for classes and faults alone")]
 pub(crate) const VARIED_FACTS: [&str; 2] = ["kernel command line", "rq-affinity"];
 
 /// Harmless settings of some healthy machines: share of the machines, file, content. A fault is planted in the first file, too.
