@@ -165,13 +165,16 @@ pub struct FioJob {
     pub places: Places,
     /// Whether the `numjobs` processes are reported as one. Default false.
     pub group_reporting: bool,
+    /// Whether the job begins a group, as one with `stonewall` does, but without waiting. Default false.
+    #[serde(skip_serializing_if = "is_default")]
+    pub new_group: bool,
     /// Whether the job waits until all jobs above have ended. Default false.
     pub stonewall: bool,
     /// Time at the start of each process that is not counted; `runtime` begins afterwards. Default: none.
     pub ramp_time: Option<Nanoseconds>,
     /// Bounds for the random time after which each process starts. Default 0.
     pub startdelay: (Nanoseconds, Nanoseconds),
-    /// Whether the job's first process to end also ends the jobs in [`FioJob::exit_what`]. Default false.
+    /// Whether each process that ends, of any job in the file, also ends the jobs in its own [`FioJob::exit_what`]. Default false.
     pub exitall: bool,
     /// Which jobs `exitall` ends. Default [`ExitWhat::Group`].
     pub exit_what: ExitWhat,
@@ -251,6 +254,7 @@ impl Default for FioJob {
             norandommap: false,
             places: Places::default(),
             group_reporting: false,
+            new_group: false,
             stonewall: false,
             ramp_time: None,
             startdelay: (Nanoseconds::ZERO, Nanoseconds::ZERO),
@@ -357,10 +361,10 @@ pub enum ThinkBlocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitWhat {
-    /// Ends the jobs in the same group, between two stonewalls.
+    /// Ends the jobs in the same group, between two jobs with `stonewall` or `new_group`.
     #[default]
     Group,
-    /// Ends all jobs that run now; the next stonewalled group starts.
+    /// Ends all processes that run now, and whose `ramp_time` is over; other jobs still start.
     Stonewall,
     /// Ends all jobs, even before their start.
     All,

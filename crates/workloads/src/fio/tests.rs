@@ -647,7 +647,7 @@ mod properties {
             rwmixread in 0_u8..=100,
             block_size in each(|| 1_u64..1 << 30),
             (iodepth, numjobs) in (1..=MAX_IODEPTH, 1_u32..=64),
-            flags in any::<[bool; 4]>(),
+            flags in any::<[bool; 5]>(),
             size in any_size(),
             runtime_us in 1_u64..1 << 40,
             time_based in any::<bool>(),
@@ -713,6 +713,7 @@ mod properties {
                 rate_iops: if limited_by_bytes { PerDirection::default() } else { rate_iops },
                 norandommap: flags[1],
                 group_reporting: flags[2],
+                new_group: flags[4],
                 stonewall: flags[3],
                 ramp_time: Some(Nanoseconds::from_micros(ramp_us)),
                 startdelay: (

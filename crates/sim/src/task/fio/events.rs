@@ -15,7 +15,6 @@ impl<O: Observer> Engine<'_, O> {
     /// Starts the jobs of the next group between stonewalls, if there is one.
     pub(crate) fn start_next_job_group(&mut self) {
         self.workload.jobs.next_group += 1;
-        self.workload.jobs.ending = false;
         self.start_ready_jobs();
     }
 
@@ -76,22 +75,53 @@ impl<O: Observer> Engine<'_, O> {
             false
         };
         if let Some(what) = self.setup.jobs[job].exit {
-            self.workload.jobs.ending = true;
-            if what == ExitWhat::All {
-                self.workload.jobs.next_group = usize::MAX - 1;
-            }
-            // After `exitall`, jobs of the group that have not begun do not begin.
-            let groups = self.workload.jobs.next_group;
-            for (left, setup) in self.workload.jobs.left.iter_mut().zip(&self.setup.jobs) {
-                if setup.group < groups {
-                    left.get_or_insert(0);
-                }
-            }
-        } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
+            self.end_other_jobs(job, what);
+        }
+        if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
             self.start_ready_jobs();
         }
         if !self.context.has_unended_process() {
             self.start_next_job_group();
+        }
+    }
+
+    /// Ends what `exitall` says when a process of a job has ended, as `fio_terminate_threads()` of fio 3.33: processes that run end
+    /// after their present I/O, and jobs that have not begun do not begin.
+    fn end_other_jobs(&mut self, job: usize, what: ExitWhat) {
+        let now = self.context.now();
+        let setup = self.setup;
+        let report_group = setup.jobs[job].report_group;
+        let ends = |other: usize| match what {
+            ExitWhat::Group => setup.jobs[other].report_group == report_group,
+            ExitWhat::Stonewall | ExitWhat::All => true,
+        };
+        let mut delayed = Vec::new();
+        for (task, other) in self.tasks.iter_mut().enumerate() {
+            let counts = now >= other.requests.counts_from;
+            let Kind::FioProcess(process) = &mut other.kind else {
+                continue;
+            };
+            if !ends(process.job) || process.ends <= now || (what == ExitWhat::Stonewall && !counts)
+            {
+                continue;
+            }
+            process.end_as_satisfied(now);
+            if process.started > now {
+                process.started = now;
+                delayed.push((task, other.cpu));
+            }
+        }
+        for (task, cpu) in delayed {
+            self.cancel_high_resolution_timer(cpu, Timer::Task(task));
+            self.wake_task(None, task, cpu);
+        }
+        if what == ExitWhat::Stonewall {
+            return;
+        }
+        for (other, left) in self.workload.jobs.left.iter_mut().enumerate() {
+            if ends(other) {
+                left.get_or_insert(0);
+            }
         }
     }
 }

@@ -11,8 +11,6 @@ use crate::task::fio::setup::JobSetup;
 pub(crate) struct Jobs {
     /// Number of the next group of jobs to start.
     pub(super) next_group: usize,
-    /// Whether `exitall` is ending the present group.
-    pub(in crate::task) ending: bool,
     /// By job, the number of processes that have not ended; `None` if the job has not started.
     pub(super) left: Vec<Option<u32>>,
     /// Time in ns from which on the first request counts; `None` before any process has started.
@@ -39,7 +37,6 @@ impl Jobs {
         }
         Self {
             next_group: 0,
-            ending: false,
             left: vec![None; jobs.len()],
             counts_from: None,
             end: 0,
@@ -53,11 +50,13 @@ impl Jobs {
         if let Some(steady) = &job.steady
             && job.steady_as_group
         {
-            self.steady_groups.entry(job.group).or_insert_with(|| {
-                let mut begun = steady.clone();
-                begun.begin(started);
-                begun
-            });
+            self.steady_groups
+                .entry(job.report_group)
+                .or_insert_with(|| {
+                    let mut begun = steady.clone();
+                    begun.begin(started);
+                    begun
+                });
         }
     }
 

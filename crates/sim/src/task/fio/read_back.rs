@@ -131,7 +131,7 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
-        let has_time = now < process.ends && !self.workload.jobs.ending;
+        let has_time = now < process.ends;
         if !process.is_in_second_pass() {
             if job.flushes_at_end && process.last_write_is_unflushed() {
                 return self.begin_fsync_call(cpu, task);

@@ -49,7 +49,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let job = &self.setup.jobs[process.job];
         let ends = process.ends;
-        let has_time = now < ends && !self.workload.jobs.ending;
+        let has_time = now < ends;
         let has_next = match replay.settle_next_request() {
             Ok(has_next) => has_next && has_time,
             Err(error) => {

@@ -123,6 +123,8 @@ pub(crate) struct JobSetup {
     pub(super) processes: u32,
     /// Number of the job's group; it starts when all jobs of earlier groups have ended.
     pub(super) group: usize,
+    /// Number of the job's group for `exitall` and steady states: a part of the group that starts together.
+    pub(super) report_group: usize,
     /// When a process stops issuing requests, in ns from its start.
     pub(super) end: Option<u64>,
     /// Until when a process's requests do not count (`ramp_time`), in ns from its start.
@@ -131,7 +133,7 @@ pub(crate) struct JobSetup {
     pub(super) delay: [u64; 2],
     /// Time in ns between two ticks of a guest, whose ticks do not wait for jobs to start; 0 on a real machine.
     pub(super) tick: u64,
-    /// Whether the job's end also ends its group, or all jobs (`exitall`).
+    /// What the end of each of the job's processes also ends, if a job of the file has `exitall`.
     pub(super) exit: Option<ExitWhat>,
     /// Index of the job that has to end before this job starts.
     pub(super) wait_for: Option<usize>,
@@ -382,16 +384,22 @@ pub(crate) fn compile_jobs(
     program: Cycles,
 ) -> Result<Vec<JobSetup>, SimError> {
     file.refuse_unmodelled_options()?;
-    let mut group = 0;
+    let (mut group, mut report_group) = (0, 0);
+    // fio 3.33 keeps one switch for the whole file (`exitall_on_terminate`); what ends is each job's own affair.
+    let ends_others = file.jobs.iter().any(|job| job.exitall);
     let mut setups = Vec::with_capacity(file.jobs.len());
     for source in &file.jobs {
-        group += usize::from(source.stonewall && source.line != file.jobs[0].line);
+        let is_first = source.line == file.jobs[0].line;
+        group += usize::from(source.stonewall && !is_first);
+        report_group += usize::from((source.stonewall || source.new_group) && !is_first);
         let journals = machine.file_system.is_some() && !source.goes_to_devices();
         let mut setup = compile_job(source, group, &machine.drive, (io_uring_iowait, journals))?;
         setup.polling = PollingSetup::new(source, machine).map_err(|what| SimError::Workload {
             job: source.name.clone(),
             what,
         })?;
+        setup.report_group = report_group;
+        setup.exit = ends_others.then_some(source.exit_what);
         setup.think_cycles += program;
         if machine.emulator.is_some() {
             setup.tick = machine.tick_rate().period().0;
@@ -472,6 +480,7 @@ fn compile_job(
         most: job.most_ios_reaped_per_call() as usize,
         processes: job.numjobs,
         group,
+        report_group: 0,
         periods,
         submits_alone: !job.ioengine.is_synchronous()
             && !job.polling.submissions
@@ -492,7 +501,7 @@ fn compile_job(
         ramp: ramp.0,
         delay: [job.startdelay.0.0, job.startdelay.1.0],
         tick: 0,
-        exit: job.exitall.then_some(job.exit_what),
+        exit: None,
         wait_for: None,
         cpu_sets: Vec::new(),
         bytes: transferred_bytes(job, drive),

@@ -109,7 +109,7 @@ impl<O: Observer> Engine<'_, O> {
         if !job.steady_as_group || job.steady.is_none() {
             return;
         }
-        let group = job.group;
+        let group = job.report_group;
         let Some(steady) = self.workload.jobs.steady_groups.get_mut(&group) else {
             return;
         };
@@ -118,7 +118,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         for other in &mut self.tasks {
             if let Kind::FioProcess(process) = &mut other.kind
-                && self.setup.jobs[process.job].group == group
+                && self.setup.jobs[process.job].report_group == group
             {
                 process.end_as_satisfied(now);
             }
@@ -171,7 +171,8 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl FioProcess {
-    fn end_as_satisfied(&mut self, now: u64) {
+    /// Ends the process before its limits, since a search or steady state is satisfied, or another process has ended (`exitall`).
+    pub(super) fn end_as_satisfied(&mut self, now: u64) {
         self.ends = self.ends.min(now);
         self.steering.is_satisfied = true;
     }

@@ -245,11 +245,9 @@ impl<O: Observer> Engine<'_, O> {
             }
             return t.plan_wait_for_requests(job);
         }
-        let goes_on = self.context.now() < process.ends
-            && !self.workload.jobs.ending
-            && job.has_more_to_do(process.submitted, process.bytes);
+        let has_time = self.context.now() < process.ends;
+        let goes_on = has_time && job.has_more_to_do(process.submitted, process.bytes);
         let more = if job.read_back.is_some() {
-            let has_time = self.context.now() < process.ends && !self.workload.jobs.ending;
             process.settle_due_read_back(has_time, goes_on, full)
         } else {
             goes_on && !process.pass_is_over
@@ -278,11 +276,13 @@ impl<O: Observer> Engine<'_, O> {
         if t.requests.completed.len() >= t.requests.wanted && (full || drains) {
             return Plan::Work(self.begin_resumption_with_completed(cpu, task));
         }
-        if !more && t.requests.in_flight == 0 {
+        // As fio, which pauses after the last I/O, too. What follows the job's time is in none of its figures.
+        let pauses_first = has_time && matches!(held, Some(Delay::Pause));
+        if !more && t.requests.in_flight == 0 && !pauses_first {
             return self.end_pass_through_file(cpu, task, goes_on);
         }
         // As fio: before it pauses or waits for its turn, everything in flight is completed.
-        if !more || full || (waits_for_all && t.requests.in_flight > 0) {
+        if full || (drains && t.requests.in_flight > 0) {
             return t.plan_wait_for_requests(job);
         }
         if job.think_cycles > 0

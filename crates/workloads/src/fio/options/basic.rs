@@ -156,6 +156,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_flag(&["group_reporting"], |job, on| job.group_reporting = on)
         .with_printer(|job| Some(print_flag_as_digit(job.group_reporting)))
         .with_note("`sim` prints each job, and all together"),
+    OptionRow::for_flag(&["new_group"], |job, on| job.new_group = on)
+        .with_printer_unless_default(|job| print_flag_as_digit(job.new_group))
+        .with_note("a group for `exitall` and `ss`, as `stonewall`, but without waiting"),
     OptionRow::for_flag(&["stonewall", "wait_for_previous"], |job, on| {
         job.stonewall = on;
     })

@@ -38,7 +38,6 @@ pub(super) const ROWS: &[OptionRow] = &[
         &["write_barrier"],
         "is ignored: no engine for block devices acts on it",
     ),
-    OptionRow::for_ignored_option(&["new_group"], REPORT),
     OptionRow::for_ignored_option(&["stats"], REPORT),
     OptionRow::for_ignored_option(&["error_dump"], REPORT),
     OptionRow::for_ignored_option(&["disk_util"], REPORT),

@@ -49,7 +49,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_flag(&["exitall"], |job, on| job.exitall = on)
         // fio 3.33 takes the option as on even with the value 0.
         .with_printer_unless_default(|job| print_flag_as_digit(job.exitall))
-        .with_note("its first process that ends also ends what `exit_what` says"),
+        .with_note("of all jobs: a process that ends also ends what its `exit_what` says"),
     OptionRow::for_choice(
         &["exit_what"],
         || list_names(&EXIT_WHAT),
@@ -62,16 +62,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         if draft.job.exitall {
             OptionVerdict::Fine
         } else {
-            OptionVerdict::Ignored("has no effect without exitall".to_owned())
+            OptionVerdict::Ignored("has no effect unless a job has exitall".to_owned())
         }
     })
     .with_printer(|job| {
+        let is_said = job.exitall || job.exit_what != ExitWhat::default();
         let name = match job.exit_what {
             ExitWhat::Group => "group",
             ExitWhat::Stonewall => "stonewall",
             ExitWhat::All => "all",
         };
-        job.exitall.then(|| name.to_owned())
+        is_said.then(|| name.to_owned())
     })
     .with_note("`all`: later groups do not start")
     .with_default("`group`"),
