@@ -41,9 +41,9 @@ pub(super) fn write_log_of_block_trace(
         Ok(log.flush()?)
     })
     .with_context(|| output.display().to_string())?;
-    workload
-        .iter()
-        .for_each(|read| hold_workload_warnings(path, read));
+    for read in &workload {
+        hold_workload_warnings(path, read);
+    }
     let WrittenLog { requests, left_out } = written;
     if left_out > 0 {
         warning!("{left_out} trims are left out: fio 3.33 does not replay them");
