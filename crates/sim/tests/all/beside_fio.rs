@@ -17,7 +17,7 @@ use wakepath_policies::PolicySet;
 use wakepath_sim::observer::{Observer, RequestStep};
 use wakepath_sim::{Run, simulate_observed};
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::fio::{self, FioJobFile};
+use wakepath_workloads::fio::{self, FioJob, FioJobFile};
 
 use families::{Depth, Ends, FAMILIES, Nearness, Same, Share, Steady, Within};
 
@@ -239,7 +239,7 @@ fn simulate_case(jobs: &[(String, String)]) -> Outcome {
     }
     let file = fio::parse(&text, "t.fio").unwrap_or_else(|e| panic!("{e}\n{text}"));
     let (run, largest) = simulate_jobs(&file);
-    let depths = file.jobs.iter().map(|job| job.effective_iodepth());
+    let depths = file.jobs.iter().map(FioJob::effective_iodepth);
     Outcome {
         ios: [run.reads, run.writes],
         bytes: [run.read_bytes, run.written_bytes],
@@ -335,7 +335,8 @@ fn ends_before_fio(nearness: Nearness, fastest: f64, own: Outcome) -> bool {
 fn is_as_simulated(nearness: Nearness, case: &str, theirs: Outcome, own: Outcome) -> bool {
     // Threads of fio do not count what is in flight.
     let counts_depth = !case.contains("offload");
-    !differs(nearness, theirs, own) && !(counts_depth && differs_in_depth(nearness, theirs, own))
+    let is_as_deep = !counts_depth || !differs_in_depth(nearness, theirs, own);
+    is_as_deep && !differs(nearness, theirs, own)
 }
 
 /// Whether fio had more or less in flight: where time decides, more than the job may have, since late I/Os come together.
