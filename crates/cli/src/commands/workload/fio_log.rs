@@ -41,7 +41,7 @@ pub(super) fn write_log_of_block_trace(
         Ok(log.flush()?)
     })
     .with_context(|| output.display().to_string())?;
-    for read in &workload {
+    if let Some(read) = &workload {
         hold_workload_warnings(path, read);
     }
     let WrittenLog { requests, left_out } = written;
