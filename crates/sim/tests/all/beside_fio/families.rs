@@ -345,8 +345,9 @@ pub(super) const FAMILIES: &[(&str, Nearness, &[&str])] = &[
             "size=64k,rate_iops=20,runtime=1,startdelay=500ms",
             "size=64k,rw=write,rate_iops=20,startdelay=1",
             "size=64k,rate_iops=32,loops=2",
-            "size=16k,rate_iops=10|new_group,size=16k,rate_iops=10,wait_for=CASE-0|size=64k,time_based,runtime=9,rate_iops=50,exitall",
-            "size=16k,rate_iops=10,numjobs=2,group_reporting|new_group,size=16k,rw=write,rate_iops=10,wait_for=CASE-0|size=64k,time_based,runtime=9,rate_iops=50,exitall",
+            // Long jobs: fio looks only ten times a second whether a job that waits may begin.
+            "size=20k,rate_iops=2|new_group,size=20k,rate_iops=2,wait_for=CASE-0|size=64k,time_based,runtime=9,rate_iops=10,exitall",
+            "size=20k,rate_iops=2,numjobs=2,group_reporting|new_group,size=20k,rw=write,rate_iops=2,wait_for=CASE-0|size=64k,time_based,runtime=9,rate_iops=10,exitall",
         ],
     ),
     (
