@@ -363,7 +363,8 @@ fn measure_lateness_of_sleeps() -> f64 {
     for _ in 0..SLEEPS {
         std::thread::sleep(SLEEP);
     }
-    (begin.elapsed() - SLEEPS * SLEEP).as_secs_f64() / f64::from(SLEEPS)
+    let late = begin.elapsed().saturating_sub(SLEEPS * SLEEP);
+    late.as_secs_f64() / f64::from(SLEEPS)
 }
 
 /// What late wake-ups add to a job's time on this machine, in s: each I/O may have one after a pause, and one when it is done.
