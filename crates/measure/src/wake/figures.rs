@@ -5,14 +5,10 @@ use std::fmt::Write as _;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{ClusterIdleState, DriveRest, Figure};
 
-use super::{WakeLatency, WakeMeasurement, WakeSource};
+use super::{COARSE, WakeLatency, WakeMeasurement, WakeSource};
 
 /// Source of a cluster's table that a measurement begins. The table's figures have origins of their own.
 const SOURCE: &str = "wakepath measure wake";
-
-/// Note of a measurement that could not allow one state at a time.
-pub(super) const COARSE: &str =
-    "coarse: the governor picked the states, because allowing one at a time needs root";
 
 /// Measured figures of an idle state of a CPU.
 struct StateFigures<'a> {

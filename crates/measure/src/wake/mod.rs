@@ -70,6 +70,10 @@ pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
 pub(crate) use self::sampler::LiveSampler;
 pub use self::sampler::WakeSampler;
 
+/// Note of a measurement that could not allow one state at a time.
+const COARSE: &str =
+    "coarse: the governor picked the states, because allowing one at a time needs root";
+
 /// Samples of a step in a round, at most.
 const MAX_SAMPLES: usize = 400;
 /// A machine busier than this, in per cent, hardly lets a CPU sleep.
@@ -512,7 +516,7 @@ impl WakeMeasurement {
             notes.push(describe_verification(&wakes));
             notes.extend(plan.note_on_several_kinds());
         } else {
-            notes.push(figures::COARSE.to_owned());
+            notes.push(COARSE.to_owned());
         }
         notes.extend(packages.iter().filter_map(PackageWake::describe));
         notes.extend(slower_reads.iter().map(SlowerReads::describe));

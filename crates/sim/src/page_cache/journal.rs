@@ -119,9 +119,16 @@ struct Inode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BegunWrite {
     /// Work in cycles.
-    pub(crate) work: Cycles,
+    pub(super) work: Cycles,
     /// Page cache number of the request that the write waits for, if any: a request that writes the block of the file's inode.
-    pub(crate) awaits: Option<u64>,
+    pub(super) awaits: Option<u64>,
+}
+
+impl BegunWrite {
+    /// Work in cycles that the write does besides.
+    pub(crate) const fn work(self) -> Cycles {
+        self.work
+    }
 }
 
 /// What a sync of a file needs after the file's data are written.

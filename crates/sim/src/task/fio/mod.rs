@@ -16,6 +16,7 @@
 
 pub(crate) mod batches;
 pub(crate) mod events;
+mod groups;
 mod helper_events;
 pub(crate) mod helpers;
 pub(crate) mod jobs;

@@ -14,6 +14,7 @@ use crate::core::basics::Cycles;
 use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
+use crate::task::fio::groups::number_groups;
 use crate::task::fio::helpers::HelperSetup;
 use crate::task::fio::period::Period;
 use crate::task::fio::polling::PollingSetup;
@@ -384,21 +385,16 @@ pub(crate) fn compile_jobs(
     program: Cycles,
 ) -> Result<Vec<JobSetup>, SimError> {
     file.refuse_unmodelled_options()?;
-    let (mut group, mut report_group) = (0, 0);
     // fio 3.33 keeps one switch for the whole file (`exitall_on_terminate`); what ends is each job's own affair.
     let ends_others = file.jobs.iter().any(|job| job.exitall);
     let mut setups = Vec::with_capacity(file.jobs.len());
-    for source in &file.jobs {
-        let is_first = source.line == file.jobs[0].line;
-        group += usize::from(source.stonewall && !is_first);
-        report_group += usize::from((source.stonewall || source.new_group) && !is_first);
+    for (source, groups) in file.jobs.iter().zip(number_groups(&file.jobs)) {
         let journals = machine.file_system.is_some() && !source.goes_to_devices();
-        let mut setup = compile_job(source, group, &machine.drive, (io_uring_iowait, journals))?;
+        let mut setup = compile_job(source, groups, &machine.drive, (io_uring_iowait, journals))?;
         setup.polling = PollingSetup::new(source, machine).map_err(|what| SimError::Workload {
             job: source.name.clone(),
             what,
         })?;
-        setup.report_group = report_group;
         setup.exit = ends_others.then_some(source.exit_what);
         setup.think_cycles += program;
         if machine.emulator.is_some() {
@@ -433,13 +429,13 @@ fn number_flows(setups: &mut [JobSetup], jobs: &[FioJob]) {
     }
 }
 
-/// Compiles one fio job on a drive, in the group of jobs with this number.
+/// Compiles one fio job on a drive, in groups with these numbers.
 ///
 /// # Errors
 /// The job asks for something that is not modelled.
 fn compile_job(
     job: &FioJob,
-    group: usize,
+    (group, report_group): (usize, usize),
     drive: &DriveModel,
     (io_uring_iowait, journals): (bool, bool),
 ) -> Result<JobSetup, SimError> {
@@ -480,7 +476,7 @@ fn compile_job(
         most: job.most_ios_reaped_per_call() as usize,
         processes: job.numjobs,
         group,
-        report_group: 0,
+        report_group,
         periods,
         submits_alone: !job.ioengine.is_synchronous()
             && !job.polling.submissions

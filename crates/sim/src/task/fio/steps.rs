@@ -394,7 +394,7 @@ impl<O: Observer> Engine<'_, O> {
             return submission;
         }
         // Direct writes do not wait for the inodes' block.
-        let work = submission + self.begin_write_on_file_system(task).work;
+        let work = submission + self.begin_write_on_file_system(task).work();
         let t = &mut self.tasks[task];
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
