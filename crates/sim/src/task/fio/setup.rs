@@ -397,9 +397,7 @@ pub(crate) fn compile_jobs(
         })?;
         setup.exit = ends_others.then_some(source.exit_what);
         setup.think_cycles += program;
-        if machine.emulator.is_some() {
-            setup.tick = machine.tick_rate().period().0;
-        }
+        setup.tick = (machine.emulator.as_ref()).map_or(0, |_| machine.tick_rate().period().0);
         setup.wait_for = (source.wait_for.as_ref())
             .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
         setups.push(setup);
