@@ -98,10 +98,10 @@ def test_a_report_is_that_of_the_command_line(
 
 
 def test_an_explained_recording_opens(tmp_path: Path, program: Run) -> None:
-    printed = program("explain", RECORDING, "--output=explained", "--format=json")
+    printed = program("explain", RECORDING, "--output=explain", "--format=json")
     kind = json.loads(printed)["kinds"][0]
     wait = kind["wait"]
-    results = wakepath.Results(tmp_path / "explained")
+    results = wakepath.Results(tmp_path / "explain")
     metrics = results.metrics.to_dict()
     reads = metrics["workload"][0]
     rows = zip(metrics["workload"], metrics["metric"], metrics["value"], strict=True)
@@ -122,7 +122,7 @@ def test_an_explained_recording_opens(tmp_path: Path, program: Run) -> None:
     assert {"drive", "idle exit, estimated"} <= set(results.timeline["name"])
 
     compared = results.compare(metric="mean_us")
-    assert compared.text == program("compare", "explained", "--metric=mean_us", "--format=json")
+    assert compared.text == program("compare", "explain", "--metric=mean_us", "--format=json")
     page = wakepath.report(results.path, output=tmp_path / "page.html")
     assert f"{reads}, C1E met" in page
 
