@@ -82,6 +82,21 @@ struct FakeSampler<'a> {
     cancelled: &'a AtomicBool,
 }
 
+impl<'a> FakeSampler<'a> {
+    /// A sampler on a copied machine, before its first sample.
+    fn new(machine: &Path, behaviour: Behaviour, cancelled: &'a AtomicBool) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            behaviour,
+            cpu: 1,
+            samples: 0,
+            ipis: 0,
+            reached: [0; 4],
+            cancelled,
+        }
+    }
+}
+
 impl FakeSampler<'_> {
     fn path(&self, state: usize, file: &str) -> PathBuf {
         let cpu = self.cpu;
@@ -285,15 +300,7 @@ fn run_on(
     let finished = |done: usize| {
         steps.fetch_add(done, Ordering::Relaxed);
     };
-    let sampler = FakeSampler {
-        machine: machine.path().to_owned(),
-        behaviour,
-        cpu: 1,
-        samples: 0,
-        ipis: 0,
-        reached: [0; 4],
-        cancelled: &cancelled,
-    };
+    let sampler = FakeSampler::new(machine.path(), behaviour, &cancelled);
     let control = ExperimentControl::new(&finished, &cancelled);
     let result = measure_with(&system, &plan, sampler, control);
     if result.as_ref().is_ok_and(|result| result.complete) {
@@ -361,15 +368,7 @@ fn without_root_nothing_is_changed_and_the_figures_are_coarse() {
         let now = settings(machine.path());
         changed.lock().unwrap().extend(different(&now, &before));
     };
-    let sampler = FakeSampler {
-        machine: machine.path().to_owned(),
-        behaviour: Behaviour::Governed,
-        cpu: 1,
-        samples: 0,
-        ipis: 0,
-        reached: [0; 4],
-        cancelled: &cancelled,
-    };
+    let sampler = FakeSampler::new(machine.path(), Behaviour::Governed, &cancelled);
     let control = ExperimentControl::new(&finished, &cancelled);
     let result = measure_with(&system, &plan, sampler, control).unwrap();
     assert!(result.complete && !result.forced);
@@ -826,15 +825,7 @@ fn a_clock_is_held_and_put_back() {
             );
             seen.fetch_add(1, Ordering::Relaxed);
         };
-        let sampler = FakeSampler {
-            machine: machine.path().to_owned(),
-            behaviour: Behaviour::Obedient,
-            cpu: 1,
-            samples: 0,
-            ipis: 0,
-            reached: [0; 4],
-            cancelled: &cancelled,
-        };
+        let sampler = FakeSampler::new(machine.path(), Behaviour::Obedient, &cancelled);
         let control = ExperimentControl::new(&finished, &cancelled);
         let result = measure_with(&system, &plan, sampler, control).unwrap();
         assert_eq!(result.held_khz.len(), 1);
@@ -870,15 +861,7 @@ fn wake_ups_are_measured_at_each_clock_in_turn() {
     let seen = Mutex::new(Vec::new());
     let cancelled = AtomicBool::new(false);
     let finished = |_: usize| seen.lock().unwrap().push(fs::read(&limit).unwrap());
-    let sampler = FakeSampler {
-        machine: machine.path().to_owned(),
-        behaviour: Behaviour::SlowAtLowClock,
-        cpu: 1,
-        samples: 0,
-        ipis: 0,
-        reached: [0; 4],
-        cancelled: &cancelled,
-    };
+    let sampler = FakeSampler::new(machine.path(), Behaviour::SlowAtLowClock, &cancelled);
     let control = ExperimentControl::new(&finished, &cancelled);
     let result = measure_with(&system, &plan, sampler, control).unwrap();
     assert!(result.complete && result.held_khz.is_empty());
@@ -913,15 +896,7 @@ fn a_second_experiment_is_refused() {
     let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
     let session = Session::open_and_recover(&system).unwrap();
     let cancelled = AtomicBool::new(false);
-    let sampler = FakeSampler {
-        machine: machine.path().to_owned(),
-        behaviour: Behaviour::Obedient,
-        cpu: 1,
-        samples: 0,
-        ipis: 0,
-        reached: [0; 4],
-        cancelled: &cancelled,
-    };
+    let sampler = FakeSampler::new(machine.path(), Behaviour::Obedient, &cancelled);
     let error = measure_with(
         &system,
         &plan,

@@ -113,30 +113,29 @@ fn count_gains_beyond_intervals(answers: &[SearchAnswer]) -> usize {
     beyond.count()
 }
 
+/// Checks that hardly any answer changes something, or shows a gain beyond its interval.
+///
 /// Half of the gains that chance makes are losses, so that about half of [`MOST_WRONG`] is expected, and the limit needs no
 /// allowance for binomial noise. Intervals are wrong in both directions: their limit has that allowance.
+fn check_answers_to_chance(answers: &[SearchAnswer]) {
+    let changes = count_changes(answers);
+    assert!(changes <= MOST_WRONG, "{changes} of {QUESTIONS}");
+    let beyond = count_gains_beyond_intervals(answers);
+    assert!(
+        beyond <= MOST_WRONG + BINOMIAL_NOISE,
+        "{beyond} of {QUESTIONS}"
+    );
+}
+
 #[test]
 fn chance_makes_hardly_any_search_change_something() {
     let answers = answers_of_searches();
-    let changes = count_changes(&answers);
-    assert!(changes <= MOST_WRONG, "{changes} of {QUESTIONS}");
-    let beyond = count_gains_beyond_intervals(&answers);
-    assert!(
-        beyond <= MOST_WRONG + BINOMIAL_NOISE,
-        "{beyond} of {QUESTIONS}"
-    );
+    check_answers_to_chance(&answers);
     assert!(answers.iter().all(|answer| answer.next.len() >= 5));
 }
 
-/// As for searches: about half of [`MOST_WRONG`] is expected.
 #[test]
 fn chance_makes_hardly_any_measurement_change_something() {
     let answers = answers_of_measurements();
-    let changes = count_changes(&answers);
-    assert!(changes <= MOST_WRONG, "{changes} of {QUESTIONS}");
-    let beyond = count_gains_beyond_intervals(&answers);
-    assert!(
-        beyond <= MOST_WRONG + BINOMIAL_NOISE,
-        "{beyond} of {QUESTIONS}"
-    );
+    check_answers_to_chance(&answers);
 }
