@@ -383,7 +383,7 @@ fn prediction_rows(job: &JobPrediction) -> Option<Vec<[String; 8]>> {
         ("p99 us", live.p99_us, simulated.p99_us),
         ("IOPS", live.iops, simulated.iops),
     ];
-    let of_latency = values.into_iter().enumerate().map(|(index, values)| {
+    let latency_rows = values.into_iter().enumerate().map(|(index, values)| {
         let itself = itself.map(|itself| itself[index]);
         prediction_row(
             job,
@@ -392,12 +392,12 @@ fn prediction_rows(job: &JobPrediction) -> Option<Vec<[String; 8]>> {
             itself,
         )
     });
-    let of_power = job.package_power().map(|power| {
+    let power_row = job.package_power().map(|power| {
         let values = ("package mW", power.live_mw, power.simulated_mw);
         let errors = [Some(power.error_percent), power.uncalibrated_percent];
         prediction_row(job, values, errors, power.itself_percent)
     });
-    Some(of_latency.chain(of_power).collect())
+    Some(latency_rows.chain(power_row).collect())
 }
 
 /// The row of a metric. `errors`: after and before the calibration.

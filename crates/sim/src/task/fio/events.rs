@@ -90,18 +90,15 @@ impl<O: Observer> Engine<'_, O> {
     fn end_other_jobs(&mut self, job: usize, what: ExitWhat) {
         let now = self.context.now();
         let setup = self.setup;
-        let report_group = setup.jobs[job].report_group;
-        let ends = |other: usize| match what {
-            ExitWhat::Group => setup.jobs[other].report_group == report_group,
-            ExitWhat::Stonewall | ExitWhat::All => true,
-        };
         let mut delayed = Vec::new();
         for (task, other) in self.tasks.iter_mut().enumerate() {
             let counts = now >= other.requests.counts_from;
             let Kind::FioProcess(process) = &mut other.kind else {
                 continue;
             };
-            if !ends(process.job) || process.ends <= now || (what == ExitWhat::Stonewall && !counts)
+            if !ends_with_job(&setup.jobs, job, what, process.job)
+                || process.ends <= now
+                || (what == ExitWhat::Stonewall && !counts)
             {
                 continue;
             }
@@ -119,10 +116,18 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         for (other, left) in self.workload.jobs.left.iter_mut().enumerate() {
-            if ends(other) {
+            if ends_with_job(&setup.jobs, job, what, other) {
                 left.get_or_insert(0);
             }
         }
+    }
+}
+
+/// Whether `exitall` of `ended` reaches the processes of job `other`.
+fn ends_with_job(jobs: &[JobSetup], ended: usize, what: ExitWhat, other: usize) -> bool {
+    match what {
+        ExitWhat::Group => jobs[other].report_group == jobs[ended].report_group,
+        ExitWhat::Stonewall | ExitWhat::All => true,
     }
 }
 
