@@ -19,6 +19,7 @@ use wakepath_system::{At, SettingKey, System};
 
 use crate::own_writes::find_own_write;
 use crate::store::{owner_only_permissions, replace_file_durably_in};
+use crate::supply_switch::read_supply_record_without_lock;
 
 /// Name of the file beside the journal.
 const FILE: &str = "seen-writes.json";
@@ -110,8 +111,8 @@ pub fn watch_applied_settings(system: &System, tell: impl Fn(&SeenWrite)) -> Res
 /// Settings by device and inode of their files.
 type WatchedFiles = BTreeMap<(u64, u64), SettingKey>;
 
-/// Watches the files of applied settings. Settings that a process changes all the time, such as latency requests of the daemon's
-/// leases, are left out.
+/// Watches the files of applied settings, and of persistent ones. Settings that a process changes all the time, such as latency
+/// requests of the daemon's leases, are left out.
 fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> WatchedFiles {
     let layers = Journal::read_without_lock(system.root()).map_or_else(Vec::new, |j| j.layers);
     let (held, applied): (Vec<_>, Vec<_>) = layers
@@ -123,11 +124,12 @@ fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> Wat
         .map(|entry| (entry.key.setting.name, &entry.key.at))
         .collect();
     let entries = applied.into_iter().flat_map(|layer| &layer.settings);
-    let keys = entries.map(|entry| &entry.key).filter(|key| {
-        key.setting.mechanism == Access::Text && !held_keys.contains(&(key.setting.name, &key.at))
-    });
+    let persistent = keys_of_persistent_settings(system);
+    let keys = entries.map(|entry| &entry.key).chain(&persistent);
     let mut watched = WatchedFiles::new();
-    for key in keys {
+    for key in keys.filter(|key| {
+        key.setting.mechanism == Access::Text && !held_keys.contains(&(key.setting.name, &key.at))
+    }) {
         let opened =
             (system.root()).open_file(&key.relative_path(), OFlags::RDONLY | OFlags::CLOEXEC);
         let Ok(file) = opened else { continue };
@@ -138,6 +140,13 @@ fn watch_files_of_applied_settings(system: &System, notices: &FileWrites) -> Wat
         }
     }
     watched
+}
+
+/// The settings that persistent sets of this boot name. The journal has none that had its value already.
+fn keys_of_persistent_settings(system: &System) -> Vec<SettingKey> {
+    let record = read_supply_record_without_lock(system).ok().flatten();
+    let settings = record.map_or_else(Vec::new, |record| record.settings);
+    settings.into_iter().map(|setting| setting.key).collect()
 }
 
 /// Device and inode of an open file.

@@ -27,6 +27,11 @@ struct BootedLaptop {
 
 impl BootedLaptop {
     fn boot() -> Self {
+        Self::boot_with_own_values(&[])
+    }
+
+    /// As [`Self::boot`], of a laptop whose files have these values before.
+    fn boot_with_own_values(files: &[(&str, &str)]) -> Self {
         let machine = copy_of_laptop();
         let laptop = Self {
             before: BTreeMap::new(),
@@ -34,6 +39,9 @@ impl BootedLaptop {
         };
         laptop.put("sys/class/power_supply/BAT0/type", "Battery\n");
         laptop.put(ONLINE, "1\n");
+        for (file, value) in files {
+            laptop.put(file, value);
+        }
         let before = content(laptop.root());
         laptop.put(
             FILE,
@@ -142,6 +150,34 @@ fn persistent_settings_are_kept_while_the_daemon_runs() {
             .exists()
     );
     laptop.assert_restore_undoes_all();
+}
+
+#[test]
+fn status_names_a_writer_of_a_setting_that_had_its_value_before() {
+    let _machine = lock_machine();
+    if !possible("status_names_a_writer_of_a_setting_that_had_its_value_before") {
+        return;
+    }
+    let laptop = BootedLaptop::boot_with_own_values(&[(EPP, "power\n")]);
+    assert!(!laptop.read(JOURNAL).contains("epp"));
+    let mut daemon = laptop.start_daemon();
+    // Settings are watched from a moment after the start on.
+    sleep(Duration::from_secs(1));
+    let script = format!("echo performance 1<>{EPP}; sleep 1");
+    let mut shell = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(laptop.root())
+        .spawn()
+        .unwrap();
+    let writer = format!("sh (process {}) has written", shell.id());
+    shell.wait().unwrap();
+    daemon.until(&writer);
+    let status = wakepath(&["status", "--root", laptop.root().to_str().unwrap()]).success();
+    let told = String::from_utf8(status.get_output().stdout.clone()).unwrap();
+    let drift =
+        format!("drifted: epp:policy0 is performance, not power; {writer} it, as the daemon saw\n");
+    assert!(told.contains(&drift), "{told}");
+    daemon.stop();
 }
 
 #[test]
