@@ -31,7 +31,7 @@ def x86_guest(tree: Initramfs, kernel: Kernel, options: argparse.Namespace) -> N
     tree.add(Path("/bin/busybox"), "bin/busybox")
     for program in ["fio", "trace-cmd", "perf", *options.program]:
         tree.add_program(find_program(program))
-    tree.add_modules(kernel, [*COMMON_MODULES, "nvme"])
+    tree.add_modules(kernel, [*COMMON_MODULES, "nvme", *options.load])
     if options.idle_driver == "haltpoll":
         states = HALTPOLL
     else:
@@ -124,6 +124,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for what comes back: log.txt, /out, console")
     parser.add_argument("--program", action="append", default=[], help="program of this machine to have in the guest")
     parser.add_argument("--add", action="append", default=[], help="file or folder to have in the guest's /rig")
+    parser.add_argument(
+        "--load", action="append", default=[], help="x86: module of the guest's kernel to load, such as dm_crypt"
+    )
     parser.add_argument(
         "--machine",
         help="x86: whose declared idle states it has: a name of `wakepath machine list` or a file",

@@ -30,6 +30,7 @@ set -euo pipefail
 # qemu-system-*, busybox-static, cpio, device-tree-compiler, trace-cmd, linux-perf, libelf1
 #                 tests: virtual machines with idle states (docs/background/laboratory.md), whose kernels rig/rig.py fetches itself
 # xfsprogs        tests: a guest of the laboratory with XFS (mkfs.xfs)
+# dmsetup         tests: a guest that reads through the device mapper
 # mmdebstrap      tests: a Debian with systemd and a disk for a virtual machine (rig/systemd_guest.py)
 # openssh-client  tests: the role of Ansible on two virtual machines
 # bpftrace        what `wakepath explain` costs beside it (scripts/explain-cost.sh)
@@ -38,7 +39,7 @@ set -euo pipefail
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf
     rt-app libelf1 bc bison flex libelf-dev chromium fonts-dejavu-core dbench hyperfine systemd dpkg-dev rpm zstd
-    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace xfsprogs)
+    slurmctld slurmd slurm-client bpftrace prometheus mmdebstrap openssh-client blktrace xfsprogs dmsetup)
 ebpf_packages=(clang libbpf-dev)
 # Tests count what these ask of a disk (scripts/recipes.py), which starts them by itself in folders of its own.
 recipe_packages=(postgresql mariadb-server-core mariadb-client-core sysbench etcd-server etcd-client rocksdb-tools redis-server redis-tools

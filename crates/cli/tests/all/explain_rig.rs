@@ -17,6 +17,8 @@ use crate::common::wakepath;
 const WAYS: &str = "rig/guest/explain.sh";
 /// A cell with a queue for each CPU, and one with a queue for all.
 const ONCE: &str = "rig/guest/explain-once.sh";
+/// Reads through the device mapper, and commits of a journal.
+const STACKED_DEVICES: &str = "rig/guest/explain-stacked.sh";
 
 static OWN_HANDLERS: Shared = Shared::new();
 static THREADS: Shared = Shared::new();
@@ -25,6 +27,7 @@ static ISOLATED: Shared = Shared::new();
 static HALTPOLL: Shared = Shared::new();
 static NO_DRIVER: Shared = Shared::new();
 static ARM64: Shared = Shared::new();
+static STACKED: Shared = Shared::new();
 
 /// The guest of a test, with these options of `rig/rig.py` and this script of cells.
 fn run(
@@ -393,4 +396,65 @@ fn the_way_of_reads_is_explained_from_a_trace_of_arm64() {
         }
     }
     assert_eq!(states, BTreeSet::from([0, 1, 2]));
+}
+
+/// How many requests threads of this name passed on to whom waited.
+fn requests_passed_on(answer: &Value, thread: &str) -> u64 {
+    let hops = answer["hops"].as_array().unwrap().iter();
+    let named = hops.filter(|hop| hop["name"].as_str().unwrap().starts_with(thread));
+    named.map(|hop| hop["requests"].as_u64().unwrap()).sum()
+}
+
+#[test]
+#[ignore = "nightly: a guest of Linux 6.12"]
+fn mapped_drives_and_journals_are_followed_to_the_task_that_waits() {
+    let test = "mapped_drives_and_journals_are_followed_to_the_task_that_waits";
+    let mut options = vec![
+        "--kernel",
+        "6.12",
+        "--program",
+        "dmsetup",
+        "--program",
+        "mke2fs",
+    ];
+    for module in ["dm_crypt", "crypto_null", "crc32c_generic", "ext4"] {
+        options.extend(["--load", module]);
+    }
+    let Some(guest) = run(test, &STACKED, &options, STACKED_DEVICES) else {
+        return;
+    };
+
+    // All 1000 reads of the mapping are known by their bio, and belong to the program that reads it.
+    for cell in ["linear", "crypt"] {
+        let kind = largest_kind(guest, cell);
+        check_wait(&kind, cell);
+        assert!(share(&kind, "queued") > 0.95, "{cell}: {kind}");
+        assert!(kind["device"].as_str().unwrap().starts_with("nvme"));
+        let answer = guest.json(&format!("{cell}.json"));
+        assert_eq!(answer["processes"][0]["name"], "fio", "{cell}");
+    }
+    let linear = guest.json("linear.json");
+    assert_eq!(
+        requests_passed_on(&linear, "kworker"),
+        0,
+        "{}",
+        linear["hops"]
+    );
+    // Of 1000 decrypted reads 134 to 270 came to fio through a worker that slept. Where a worker is at work already, nobody wakes it.
+    let crypt = guest.json("crypt.json");
+    let passed_on = requests_passed_on(&crypt, "kworker");
+    assert!(passed_on >= 20, "{}", crypt["hops"]);
+    let through = crypt["kinds"][0]["wait"]["through_ns"].as_f64().unwrap();
+    assert!(through > 0.0, "{}", crypt["kinds"][0]);
+
+    // The journal's thread writes each commit, and fio waits for it.
+    let commits = guest.json("commits.json");
+    check_parts(&commits, "commits");
+    let submitter = commits["processes"][0]["name"].as_str().unwrap();
+    assert!(submitter.starts_with("jbd2/"), "{}", commits["processes"]);
+    assert!(
+        requests_passed_on(&commits, "jbd2/") >= 20,
+        "{}",
+        commits["hops"]
+    );
 }
