@@ -19,6 +19,8 @@ use wakepath_units::median;
 
 /// What a guest's hardware takes, in us.
 struct TrueTimes {
+    /// Machine file in `rig/laboratory`, whose true times these replace.
+    machine: &'static str,
     /// By idle state.
     exits: [(&'static str, f64); 4],
     /// Entry of C6.
@@ -140,9 +142,9 @@ fn median_error_as_emulator(guest: &Path, out: &Path, calibration: &Value) -> f6
     median(errors).unwrap()
 }
 
-/// The laboratory's machine file with other true times; what is declared stays.
+/// A machine file of the laboratory with other true times; what is declared stays.
 fn describe_guest(truth: &TrueTimes) -> String {
-    let file = repository().join("rig/laboratory/debian-6.12.toml");
+    let file = repository().join("rig/laboratory").join(truth.machine);
     let mut text = fs::read_to_string(file).unwrap();
     for (name, exit) in truth.exits {
         let at = text.find(&format!("name = \"{name}\"")).unwrap();
@@ -227,6 +229,7 @@ fn check_sleep(calibration: &Value, truth: &TrueTimes) {
 #[ignore = "nightly: a guest of Linux 6.12 for some minutes"]
 fn figures_of_a_guest_that_wakes_sooner_than_it_declares_are_found() {
     let truth = TrueTimes {
+        machine: "debian-6.12.toml",
         exits: [("C1", 2.0), ("C1E", 4.0), ("C6", 61.0), ("C8", 190.0)],
         entry: 30.0,
         read: 47.0,
@@ -242,6 +245,7 @@ fn figures_of_a_guest_that_wakes_sooner_than_it_declares_are_found() {
 #[ignore = "nightly: a guest of Linux 6.12 for some minutes"]
 fn figures_of_a_guest_that_wakes_later_than_it_declares_are_found() {
     let truth = TrueTimes {
+        machine: "debian-6.12.toml",
         exits: [("C1", 3.0), ("C1E", 17.0), ("C6", 180.0), ("C8", 420.0)],
         entry: 70.0,
         read: 120.0,
@@ -252,4 +256,20 @@ fn figures_of_a_guest_that_wakes_later_than_it_declares_are_found() {
         most_percent_as_emulator: Some(8.0),
     };
     calibrate("laboratory-calibrate-later", &truth);
+}
+
+#[test]
+#[ignore = "nightly: a guest of Linux 7.3 for some minutes"]
+fn figures_of_a_guest_that_wakes_as_it_declares_are_found() {
+    let truth = TrueTimes {
+        machine: "debian-7.3.toml",
+        exits: [("C1", 2.0), ("C1E", 10.0), ("C6", 133.0), ("C8", 300.0)],
+        entry: 20.0,
+        read: 80.0,
+        write: 20.0,
+        sleep: [100_000, 2_000, 5_000],
+        most_percent: 8.0,
+        most_percent_as_emulator: None,
+    };
+    calibrate("laboratory-calibrate-declared", &truth);
 }
