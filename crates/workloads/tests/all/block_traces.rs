@@ -108,11 +108,9 @@ fn requests_are_those_that_blkparse_was_given() {
         1_u64..900,
     );
     let rows = proptest::collection::vec(one, 40);
+    let mut runner = TestRunner::deterministic();
     for _ in 0..20 {
-        let rows = rows
-            .new_tree(&mut TestRunner::deterministic())
-            .unwrap()
-            .current();
+        let rows = rows.new_tree(&mut runner).unwrap().current();
         let (mut binary, mut wanted, mut time) = (Vec::new(), Vec::new(), 5_000);
         for (number, (kind, sector, sectors, gap, takes)) in (0..).zip(&rows) {
             let (io, bits) = KINDS[*kind];
