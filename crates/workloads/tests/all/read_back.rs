@@ -64,6 +64,8 @@ const IN_NEW_FILES: &[&str] = &[
     "rw=randwrite,experimental_verify=1,norandommap=0",
     "rw=write,verify_fatal=1,verify_interval=1k,verify=crc32c",
     "rw=write,verify_pattern=0xdeadbeef,verify=pattern",
+    "rw=write,verify_async=2",
+    "rw=randwrite,verify_async=2,verify_backlog=4",
 ];
 
 /// Options of jobs on a file that is larger than what they ask for, and stands for a device.
