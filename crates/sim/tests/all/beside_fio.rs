@@ -344,23 +344,7 @@ fn ends_before_fio(nearness: Nearness, fastest: f64, own: Outcome) -> bool {
 
 /// Whether fio did what the simulation did, and had as much in flight.
 fn is_as_simulated(nearness: Nearness, case: &str, theirs: Outcome, own: Outcome) -> bool {
-    // Threads of fio do not count what is in flight. What waits for a thread of the kernel, or was
-    // found in the page cache, is in flight to fio only.
-    let differs_in_depth = if case.contains("offload") {
-        false
-    } else if [
-        "sqthread_poll",
-        "force_async",
-        "io_uring,iodepth=16,rw=randread,norandommap,direct=0",
-    ]
-    .iter()
-    .any(|job| case.contains(job))
-    {
-        theirs.depth > own.most_depth
-    } else {
-        differs_in_depth(nearness, theirs, own)
-    };
-    !differs(nearness, theirs, own) && !differs_in_depth
+    !differs(nearness, case, theirs, own) && !differs_in_depth(nearness, case, theirs, own)
 }
 
 /// How much later than asked a sleep ends on this machine at present, in s.
@@ -380,18 +364,42 @@ fn time_of_late_wake_ups(outcome: Outcome) -> f64 {
     2.0 * outcome.ios.iter().sum::<u64>() as f64 * measure_lateness_of_sleeps()
 }
 
-/// Whether fio had more or less in flight: where time decides, more than the job may have, since late I/Os come together.
-fn differs_in_depth(nearness: Nearness, theirs: Outcome, own: Outcome) -> bool {
+/// Jobs whose I/Os wait for a thread of the kernel, or are found in the page cache: in flight to fio only.
+const IN_FLIGHT_TO_FIO_ONLY: [&str; 3] = [
+    "sqthread_poll",
+    "force_async",
+    "io_uring,iodepth=16,rw=randread,norandommap,direct=0",
+];
+
+/// Whether fio or the simulator had more in flight than the job may have, or one had other than the other. Where time decides, late I/Os
+/// come together in fio, so only the simulator may have less.
+fn differs_in_depth(nearness: Nearness, case: &str, theirs: Outcome, own: Outcome) -> bool {
+    if own.depth > own.most_depth {
+        return true;
+    }
+    // Threads of fio do not count what is in flight.
+    if case.contains("offload") {
+        return false;
+    }
+    let is_in_flight_to_fio_only = IN_FLIGHT_TO_FIO_ONLY.iter().any(|job| case.contains(job));
     match nearness {
-        Same | Within(_) => theirs.depth != own.depth,
-        Ends | Steady | Share | Depth => theirs.depth > own.most_depth,
+        Same | Within(_) if !is_in_flight_to_fio_only => theirs.depth != own.depth,
+        _ => theirs.depth > own.most_depth || own.depth > theirs.depth,
     }
 }
 
-fn differs(nearness: Nearness, theirs: Outcome, own: Outcome) -> bool {
+/// Whether a job ends by what it has done, so that its I/Os do not depend on time.
+fn ends_by_amount(case: &str) -> bool {
+    let by_time = ["runtime", "exitall", "ramp_time"];
+    !by_time.iter().any(|option| case.contains(option))
+}
+
+fn differs(nearness: Nearness, case: &str, theirs: Outcome, own: Outcome) -> bool {
+    let differs_at_all = theirs.ios != own.ios || theirs.bytes != own.bytes;
     match nearness {
-        Same => theirs.ios != own.ios || theirs.bytes != own.bytes,
+        Same => differs_at_all,
         Within(percent) => differs_in_amount(theirs, own, percent),
+        Ends if ends_by_amount(case) => differs_at_all || is_earlier(theirs, own),
         Ends => differs_beyond_lateness(theirs, own) || is_earlier(theirs, own),
         Steady => {
             !(2.0..7.0).contains(&own.seconds) || theirs.seconds > 7.0 || is_earlier(theirs, own)

@@ -7,8 +7,8 @@ pub(super) enum Nearness {
     Same,
     /// Likewise to so many percent, where chance decides.
     Within(f64),
-    /// As many I/Os in no less time in fio, which does fewer, or takes longer, on a busy machine; and in no more time than in fio's
-    /// fastest run.
+    /// As many I/Os in no less time in fio, which takes longer, or does fewer in a given time, on a busy machine; and in no more time than
+    /// in fio's fastest run.
     Ends,
     /// Ends once it is steady, long before its runtime of 9 s: in fio not earlier.
     Steady,
