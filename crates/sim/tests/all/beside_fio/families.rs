@@ -83,12 +83,13 @@ pub(super) const FAMILIES: &[(&str, Nearness, &[&str])] = &[
     ),
     (
         "bsrange",
-        Within(15.0),
+        // So many I/Os that their mean size differs by 0.8 % by chance.
+        Within(3.0),
         &[
-            "size=8m,bsrange=4k-64k",
-            "size=8m,rw=write,bssplit=4k/80:64k/20",
-            "size=8m,rw=randread,bssplit=4k/50:16k/50",
-            "size=8m,bsrange=4k-64k,bs_unaligned,rw=write",
+            "size=256m,bsrange=4k-64k,ioengine=null",
+            "size=1g,rw=write,bssplit=4k/80:64k/20,ioengine=null",
+            "size=256m,rw=randread,bssplit=4k/50:16k/50,ioengine=null",
+            "size=256m,bsrange=4k-64k,bs_unaligned,rw=write,ioengine=null",
             "size=1m,bs=4k+16k,bs_is_seq_rand=1,rw=write",
         ],
     ),
