@@ -76,6 +76,35 @@ fn a_polled_read_is_faster_by_interrupt_and_wake_up_and_keeps_a_cpu_busy() {
     );
 }
 
+/// Watts in the page's sentence on polling: of reads that wait, of `hipri` and of `sqthread_poll`.
+fn watts_on_page() -> Vec<f64> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/fio-jobs.md"
+    );
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut lines = page.lines();
+    let line = lines.find(|line| line.contains("with the watts of busy CPUs: "));
+    let before_unit = line.unwrap().split(" W ");
+    let figures = before_unit.filter_map(|part| part.rsplit(' ').next()?.parse().ok());
+    figures.collect()
+}
+
+#[test]
+fn polling_costs_the_watts_on_the_page() {
+    let mut machine = Machine::find("laptop").unwrap();
+    machine.io_path.completion.poll_queues = Some(2);
+    let ways = ["", "hipri", "sqthread_poll"];
+    let on_page = watts_on_page();
+    assert_eq!(on_page.len(), ways.len(), "{on_page:?}");
+    for (way, stated) in ways.into_iter().zip(on_page) {
+        let run = on(&machine, way);
+        let watts = run.energy.as_ref().unwrap().total_mj / run.seconds / 1000.0;
+        println!("{way}: {watts:.3} W, {stated} W on the page");
+        assert!((watts / stated - 1.0).abs() < 0.05, "{way}: {watts} W");
+    }
+}
+
 #[test]
 fn without_polled_queues_the_kernel_decides() {
     let mut machine = machine(0, 1);
