@@ -20,11 +20,11 @@ const FEW_REQUESTS: u64 = 70_000;
 const LONGER: u64 = 8;
 const MOST_GROWTH: f64 = 1.5;
 
-/// Writes an MSR trace of so many requests, 50 us apart.
-fn write_long_text(path: &Path, requests: u64) {
+/// Writes an MSR trace of so many requests, so many us apart.
+fn write_long_text(path: &Path, requests: u64, gap_us: u64) {
     let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(path).unwrap());
     for number in 0..requests {
-        let time = 128_166_372_003_061_629 + number * 500;
+        let time = 128_166_372_003_061_629 + number * gap_us * 10;
         let offset = number * 4096;
         writeln!(file, "{time},host,0,Read,{offset},4096,300").unwrap();
     }
@@ -95,9 +95,9 @@ fn write_long_blktrace(folder: &Path, requests: u64) {
     }
 }
 
-/// Most memory in KiB that a simulation of a trace's first 20 ms has had (`VmHWM`, `Documentation/filesystems/proc.rst`).
-fn peak_memory_kib(path: &Path, more: &[&str]) -> u64 {
-    let arguments = ["--machine", "laptop", "--runs", "1", "--seconds", "20ms"];
+/// Most memory in KiB that a simulation of a trace's first so many seconds has had (`VmHWM`, `Documentation/filesystems/proc.rst`).
+fn peak_memory_kib(path: &Path, seconds: &str, more: &[&str]) -> u64 {
+    let arguments = ["--machine", "laptop", "--runs", "1", "--seconds", seconds];
     let mut child = Command::new(env!("CARGO_BIN_EXE_wakepath"))
         .arg("sim")
         .arg(path)
@@ -137,15 +137,38 @@ fn a_longer_trace_takes_no_more_memory() {
         let [short, long] = [FEW_REQUESTS, FEW_REQUESTS * LONGER].map(|requests| {
             let path = folder.path().join(format!("{requests}.{kind}"));
             match kind {
-                "csv" => write_long_text(&path, requests),
+                "csv" => write_long_text(&path, requests, 50),
                 "blktrace" => write_long_blktrace(&path, requests),
                 _ => write_long_recording(&path, requests),
             }
-            peak_memory_kib(&path, more)
+            // The whole trace is checked, whatever is simulated of it.
+            peak_memory_kib(&path, "20ms", more)
         });
         eprintln!("{kind}: {short} and {long} KiB");
         let growth = long as f64 / short as f64;
         assert!(growth < MOST_GROWTH, "{kind}: {short} and {long} KiB");
+    }
+}
+
+/// How many times longer a trace is that is simulated to its end.
+const LONGER_TO_ITS_END: u64 = 4;
+
+#[test]
+fn a_trace_that_is_simulated_to_its_end_takes_no_more_memory_if_it_is_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    // The drive keeps up with the first. Of the second, each request is later than the one before.
+    for gap_us in [50, 2] {
+        let [short, long] = [FEW_REQUESTS, FEW_REQUESTS * LONGER_TO_ITS_END].map(|requests| {
+            let path = folder.path().join(format!("{gap_us}-{requests}.csv"));
+            write_long_text(&path, requests, gap_us);
+            peak_memory_kib(&path, "60s", &[])
+        });
+        eprintln!("{gap_us} us apart: {short} and {long} KiB");
+        let growth = long as f64 / short as f64;
+        assert!(
+            growth < MOST_GROWTH,
+            "{gap_us} us apart: {short} and {long} KiB"
+        );
     }
 }
 
@@ -161,9 +184,9 @@ fn a_trace_of_2_gb_takes_the_memory_of_one_of_20_mb() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [small, large] = [REQUESTS_OF_20_MB, REQUESTS_OF_2_GB].map(|requests| {
         let path = folder.path().join(format!("{requests}.csv"));
-        write_long_text(&path, requests);
+        write_long_text(&path, requests, 50);
         let bytes = fs::metadata(&path).unwrap().len();
-        let peak = peak_memory_kib(&path, &[]);
+        let peak = peak_memory_kib(&path, "20ms", &[]);
         fs::remove_file(&path).unwrap();
         eprintln!("{bytes} bytes: {peak} KiB");
         (bytes, peak)
