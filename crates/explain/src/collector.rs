@@ -158,6 +158,13 @@ impl Collector {
         self.take_requests_completed_until(self.latest.saturating_sub(SETTLE_NS))
     }
 
+    /// Threads that submitted requests which were not taken: those in flight, and those that may still gain parts.
+    pub fn list_tasks_of_requests_to_come(&self) -> impl Iterator<Item = u32> {
+        let in_flight = self.outstanding.values().filter_map(|issue| issue.origin);
+        let tasks = in_flight.filter_map(|origin| origin.task);
+        tasks.chain(self.requests.list_tasks())
+    }
+
     /// Ends the recording, and returns all requests that completed and were not taken before.
     pub fn finish(mut self) -> Collected {
         while let Some(event) = self.sorter.pop_earliest_event() {
@@ -201,9 +208,13 @@ impl Collector {
             None => false,
         });
         self.coverage.flushes_without_end += self.queues.take_flushes_without_end();
+        let mut coverage = std::mem::take(&mut self.coverage);
+        // Requests that stay here count when they are taken.
+        self.coverage.requests = self.requests.count() as u64;
+        coverage.requests -= self.coverage.requests;
         Collected {
             requests,
-            coverage: std::mem::take(&mut self.coverage),
+            coverage,
             timers: std::mem::take(&mut self.lateness).median_by_state(),
             hops,
         }

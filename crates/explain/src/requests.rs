@@ -1,6 +1,7 @@
 //! Requests with their parts.
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 
 use serde::Serialize;
 
@@ -200,6 +201,19 @@ pub struct Coverage {
     pub gaps: u64,
 }
 
+impl AddAssign for Coverage {
+    fn add_assign(&mut self, later: Self) {
+        self.requests += later.requests;
+        self.without_issue += later.without_issue;
+        self.without_completion += later.without_completion;
+        self.flushes += later.flushes;
+        self.flushes_without_end += later.flushes_without_end;
+        self.backwards += later.backwards;
+        self.beyond_limit += later.beyond_limit;
+        self.gaps += later.gaps;
+    }
+}
+
 /// A thread that passed a request on to the waiting task, or to the next thread. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
@@ -225,6 +239,11 @@ impl RequestLog {
     /// Number of requests that are here.
     pub(crate) fn count(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Threads that submitted the requests that are here.
+    pub(crate) fn list_tasks(&self) -> impl Iterator<Item = u32> {
+        self.requests.iter().filter_map(|request| request.task)
     }
 
     /// Adds the request that completed last.

@@ -748,6 +748,7 @@ fn requests_taken_meanwhile_are_those_of_the_end() {
         }
         let collected = collector.take_settled_requests();
         assert_eq!(collected.coverage.without_issue, 0);
+        assert_eq!(collected.coverage.requests, collected.requests.len() as u64);
         taken.extend(collected.requests);
     }
     // Half a second has some hundred requests.

@@ -18,6 +18,7 @@ mod docs;
 mod doctor;
 mod explain;
 mod explain_laboratory;
+mod explain_live;
 mod explain_rig;
 mod extract;
 mod extract_families;

@@ -6,7 +6,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use wakepath_explain::{Collector, Coverage, CpuExits, Explanation, ProbeCost};
+use wakepath_explain::{Collected, Collector, Coverage, CpuExits, Explanation, ProbeCost};
 use wakepath_record::{
     BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks,
 };
@@ -74,6 +74,7 @@ pub(super) fn run(
     let mut command = start_command_if_given(&args.command, args.format)?;
     let measured = find_measured_exits(None, stream.metadata())?;
     let mut watch = Watch {
+        collector: Collector::new(stream.metadata()),
         args,
         targets,
         measured,
@@ -106,6 +107,8 @@ struct Watch<'a> {
     args: &'a Args,
     targets: &'a OutputTargets<'a>,
     stream: EventStream,
+    /// Follows requests from interval to interval: one may be in flight over many.
+    collector: Collector,
     device: Option<u32>,
     /// Measured exits by cluster.
     measured: Vec<CpuExits>,
@@ -153,6 +156,7 @@ impl Watch<'_> {
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
         let mut number = 0;
+        let mut coverage = Coverage::default();
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
@@ -166,6 +170,7 @@ impl Watch<'_> {
                 output::clear_screen().context("clearing the screen")?;
             }
             number += 1;
+            coverage += explanation.coverage;
             match self.args.format {
                 Format::Json => output::write_json_line(out, &explanation)?,
                 Format::Csv => answer::print_interval_csv(&explanation, self.args.by, number, out)?,
@@ -184,20 +189,20 @@ impl Watch<'_> {
                 written => written.context("writing the answer")?,
             }
             if !matches!(ended, Ended::Interval) {
-                warn_of_gaps(&Coverage::default(), self.stream.metadata().lost_events);
+                warn_of_gaps(&coverage, self.stream.metadata().lost_events);
                 warn_of_unseen_tasks(self.stream.metadata());
                 return Ok(ended);
             }
         }
     }
 
-    /// Follows the requests of an interval, and explains them; without an interval, until the end.
+    /// Follows requests for an interval, or until the end. Explains those that completed long enough ago to have all their
+    /// parts, and at the end all that are left.
     fn follow_interval(
         &mut self,
         interval: Option<Duration>,
         mut command: Option<&mut Child>,
     ) -> anyhow::Result<Interval> {
-        let mut collector = Collector::new(self.stream.metadata());
         let begun = Instant::now();
         let ended = loop {
             let whole = self
@@ -208,9 +213,7 @@ impl Watch<'_> {
             if whole == Some(Duration::ZERO) || self.signals.wait_for_signal_up_to(step).is_some() {
                 break Ended::Asked;
             }
-            self.stream
-                .visit_new_events(|event| collector.push_event(event))?;
-            collector.learn_task_names(&self.stream.metadata().tasks);
+            self.push_new_events()?;
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -220,15 +223,11 @@ impl Watch<'_> {
                 break Ended::Interval;
             }
         };
-        // Events that are still in the buffers belong to the interval.
-        std::thread::sleep(SETTLE);
-        self.stream
-            .visit_new_events(|event| collector.push_event(event))?;
-        collector.note_open_idle_periods(&self.stream.open_idle_periods());
-        let mut collected = collector.finish();
+        let mut collected = self.take_requests(&ended)?;
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
-        let tasks: HashSet<u32> = submitters.chain(passed_on).collect();
+        let to_come = self.collector.list_tasks_of_requests_to_come();
+        let tasks: HashSet<u32> = submitters.chain(passed_on).chain(to_come).collect();
         if let Some(device) = self.device {
             collected.keep_only_device(device);
         }
@@ -258,6 +257,31 @@ impl Watch<'_> {
             explanation,
             results,
             ended,
+        })
+    }
+
+    fn push_new_events(&mut self) -> anyhow::Result<()> {
+        self.stream
+            .visit_new_events(|event| self.collector.push_event(event))?;
+        self.collector
+            .learn_task_names(&self.stream.metadata().tasks);
+        Ok(())
+    }
+
+    /// Takes the requests that have all their parts, and at the end of watching all.
+    fn take_requests(&mut self, ended: &Ended) -> anyhow::Result<Collected> {
+        let goes_on = matches!(ended, Ended::Interval);
+        if !goes_on {
+            // Events that are still in the buffers belong to what was watched.
+            std::thread::sleep(SETTLE);
+            self.push_new_events()?;
+        }
+        let open = self.stream.open_idle_periods();
+        self.collector.note_open_idle_periods(&open);
+        Ok(if goes_on {
+            self.collector.take_settled_requests()
+        } else {
+            std::mem::take(&mut self.collector).finish()
         })
     }
 
