@@ -5,9 +5,13 @@
     reason = "a test may stop where its premises fail"
 )]
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -17,6 +21,9 @@ const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
 /// fio reads a file of 8 MiB past the page cache, 300 times.
 const PAUSING_READS: &str = "[job]\nfilename=data\nsize=8m\nrw=randread\ndirect=1\nioengine=psync\nthinktime=1ms\nnumber_ios=300\n";
+
+/// fio reads the same for two minutes.
+const LONG_READS: &str = "[job]\nfilename=data\nsize=8m\nrw=randread\ndirect=1\nioengine=psync\nthinktime=1ms\ntime_based\nruntime=120\n";
 
 /// A folder on a real file system: those in memory know no direct I/O.
 fn disk_folder() -> TempDir {
@@ -81,12 +88,14 @@ fn this_machine_is_explained_and_parts_add_up() {
     assert!(fio["requests"].as_u64().unwrap() >= 250, "{fio}");
 }
 
+fn parse_answer(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
 /// An answer for each line.
 fn parse_lines(text: &[u8]) -> Vec<Value> {
     let text = str::from_utf8(text).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(parse_answer).collect()
 }
 
 fn covered(answer: &Value, what: &str) -> u64 {
@@ -152,4 +161,116 @@ fn intervals_as_csv_have_one_header() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("interval,device,"));
     assert!(lines.all(|line| line.starts_with(|first: char| first.is_ascii_digit())));
+}
+
+fn has_fio(answer: &Value) -> bool {
+    let mut processes = answer["processes"].as_array().unwrap().iter();
+    processes.any(|process| process["name"] == "fio")
+}
+
+/// fio, which reads for two minutes, and is ended with the test.
+struct Load(Child);
+
+impl Load {
+    fn start(folder: &Path) -> Self {
+        std::fs::write(folder.join("job.fio"), LONG_READS).unwrap();
+        let mut command = Command::new("fio");
+        command.current_dir(folder).arg("job.fio");
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.process_group(0).spawn().unwrap())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a process handles Ctrl-C by itself (proc(5), `SigCgt`); bit 0 is signal 1.
+fn catches_ctrl_c(process: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0) >> (Signal::INT.as_raw() - 1) & 1 != 0
+}
+
+fn press_ctrl_c(process: &Child) {
+    kill_process(Pid::from_child(process), Signal::INT).unwrap();
+}
+
+/// Waits until `explain` watches; `None`, and skips the test, where it cannot.
+fn wait_until_it_watches(mut process: Child) -> Option<Child> {
+    while !catches_ctrl_c(&process) {
+        if process.try_wait().unwrap().is_some() {
+            let output = process.wait_with_output().unwrap();
+            let reason = String::from_utf8_lossy(&output.stderr);
+            common::skip("explain on this machine", reason.trim());
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some(process)
+}
+
+#[test]
+fn ctrl_c_ends_with_the_answer_so_far() {
+    let folder = disk_folder();
+    let _load = Load::start(folder.path());
+    let mut command = explain(folder.path(), &["--duration", "10m", "--format", "json"]);
+    let process = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Some(process) = wait_until_it_watches(process.spawn().unwrap()) else {
+        return;
+    };
+    std::thread::sleep(Duration::from_secs(2));
+    press_ctrl_c(&process);
+    let asked = Instant::now();
+    let output = process.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(asked.elapsed() < Duration::from_secs(60));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(count_explained(&answer) > 0);
+    assert!(has_fio(&answer), "{answer}");
+}
+
+#[test]
+fn ctrl_c_ends_a_watched_command_too() {
+    let folder = disk_folder();
+    std::fs::write(folder.path().join("job.fio"), LONG_READS).unwrap();
+    let mut command = explain(
+        folder.path(),
+        &["--watch", "--interval", "200ms", "--format", "json"],
+    );
+    // The shell becomes fio: both have one process number. Without a terminal it is that of a process group, too.
+    let load = ["--", "sh", "-c", "echo $$ > number; exec fio job.fio"];
+    let command = command.args(load).stdout(Stdio::piped());
+    let command = command.stdin(Stdio::null()).stderr(Stdio::null());
+    let process = command.spawn().unwrap();
+    let Some(mut process) = wait_until_it_watches(process) else {
+        return;
+    };
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let seen = lines
+        .by_ref()
+        .any(|line| has_fio(&parse_answer(&line.unwrap())));
+    assert!(seen);
+    let number = std::fs::read_to_string(folder.path().join("number")).unwrap();
+    let group = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+    test_kill_process_group(group).unwrap();
+    press_ctrl_c(&process);
+    let asked = Instant::now();
+    // The answer of the last interval is whole, too.
+    for line in lines {
+        parse_answer(&line.unwrap());
+    }
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(40));
+    // Processes that fio began have init, or who stands in for it, to wait for them.
+    while test_kill_process_group(group).is_ok() {
+        assert!(asked.elapsed() < Duration::from_secs(40), "fio goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
