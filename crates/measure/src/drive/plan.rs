@@ -85,9 +85,9 @@ pub(crate) enum DriveStep {
 }
 
 /// Steps that narrow a sleeping drive's entry time down.
-pub(crate) const REFINEMENTS: usize = 3;
+pub(crate) const REFINEMENTS: usize = 5;
 /// Pauses before a read in us, and how many seconds each is tried.
-const GAPS: [(u64, f64); 10] = [
+pub(super) const GAPS: [(u64, f64); 10] = [
     (100, 1.0),
     (300, 1.0),
     (1_000, 1.0),
@@ -104,7 +104,7 @@ const GAPS_WITHOUT_APST_FROM: usize = 4;
 /// Seconds of watching interrupts in a direction.
 const INTERRUPT_SECONDS: f64 = 1.0;
 /// Seconds of a refinement.
-const REFINEMENT_SECONDS: f64 = 2.0;
+const REFINEMENT_SECONDS: f64 = 1.2;
 /// Longest pause of a refinement in seconds, between the last two of [`GAPS`], rounded up.
 const LONGEST_REFINEMENT: u64 = 3;
 /// Lower bound for a step's duration, relative to the default duration.
@@ -395,10 +395,10 @@ mod tests {
         assert_eq!(plan.most_bytes_written(), 19 * (64 << 20));
         let described = plan.describe().join(" ");
         assert!(described.contains("1216 MiB more"), "{described}");
-        assert!(described.contains("up to 36 s longer"), "{described}");
-        // Four pauses of each length: 4.4444 s together, and three of 3 s.
+        assert!(described.contains("up to 60 s longer"), "{described}");
+        // Four pauses of each length: 4.4444 s together, and five of 3 s.
         assert!(
-            described.contains("repeated, which takes up to 53 s longer"),
+            described.contains("repeated, which takes up to 77 s longer"),
             "{described}"
         );
     }

@@ -14,7 +14,7 @@ const JUMP_FACTOR: f64 = 1.3;
 /// The least rise of a jump in ns: less is the work of the CPU.
 const LEAST_JUMP: f64 = 10_000.0;
 /// Entry times within this ratio are not narrowed down further.
-const CLOSE: f64 = 1.15;
+const CLOSE: f64 = 1.05;
 /// A drive has entered a sleep state after a pause longer than the shortest one that showed the state by this factor.
 const SETTLED: f64 = 1.3;
 
@@ -140,6 +140,7 @@ fn settled_row(rows: &[GapLatency]) -> &GapLatency {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::plan::{GAPS, REFINEMENTS};
 
     /// Reads of a drive that sleeps after 50 ms and wakes in 400 us, and again after 2 s with 5 ms.
     fn sleeping(gap: Nanoseconds) -> Vec<u64> {
@@ -153,11 +154,19 @@ mod tests {
 
     fn measured(latencies: impl Fn(Nanoseconds) -> Vec<u64>) -> DriveSleep {
         let mut sleep = DriveSleep::default();
-        for us in [100, 1_000, 10_000, 100_000, 1_000_000, 3_000_000] {
+        for (us, _) in GAPS {
             let gap = Nanoseconds::from_micros(us);
             sleep.add(gap, &latencies(gap));
         }
         sleep
+    }
+
+    /// Tries as many pauses more as an experiment does.
+    fn refine(sleep: &mut DriveSleep, latencies: impl Fn(Nanoseconds) -> Vec<u64>) {
+        for _ in 0..REFINEMENTS {
+            let Some(gap) = sleep.refinement() else { break };
+            sleep.add(gap, &latencies(gap));
+        }
     }
 
     /// Exit latencies in whole microseconds.
@@ -170,15 +179,33 @@ mod tests {
     fn jumps_are_found_and_narrowed_down() {
         let mut sleep = measured(sleeping);
         assert_eq!(exits(&sleep), [400, 4600]);
-        for _ in 0..8 {
-            let Some(gap) = sleep.refinement() else { break };
-            sleep.add(gap, &sleeping(gap));
-        }
+        refine(&mut sleep, sleeping);
         assert_eq!(exits(&sleep), [400, 4600]);
         let first = sleep.entries()[0];
         assert!(first.awake_after < Nanoseconds::from_millis(50));
         assert!(first.asleep_after >= Nanoseconds::from_millis(50));
-        assert!(first.asleep_after.0 as f64 <= first.awake_after.0 as f64 * 1.2);
+        assert!(first.asleep_after.0 as f64 <= first.awake_after.0 as f64 * 1.05);
+    }
+
+    #[test]
+    fn an_entry_time_is_known_within_5_percent_wherever_it_lies() {
+        let mut after = 110_000.0;
+        while after < 2.9e9 {
+            let truth = Nanoseconds(after as u64);
+            let latencies = |gap| vec![80_000 + u64::from(gap >= truth) * 2_000_000; 4];
+            let mut sleep = measured(latencies);
+            refine(&mut sleep, latencies);
+            let entry = sleep.entries()[0];
+            assert!(
+                entry.awake_after < truth && truth <= entry.asleep_after,
+                "{truth}: {entry:?}"
+            );
+            assert!(
+                entry.asleep_after.0 as f64 <= entry.awake_after.0 as f64 * 1.05,
+                "{truth}: {entry:?}"
+            );
+            after *= 1.07;
+        }
     }
 
     #[test]
