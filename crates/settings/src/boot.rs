@@ -68,7 +68,7 @@ pub fn apply_persistent_settings_at_boot(system: &System) -> Result<BootOutcome,
         ));
     }
     let supply = PowerSupply::read(system.root());
-    let plan = settings.plan_for_present_supply(system)?;
+    let mut plan = settings.plan_for_present_supply(system)?;
     if has_lasted_longer_than_trial(system) {
         session.store.remove_file_if_present(RECORD)?;
     } else {
@@ -79,13 +79,16 @@ pub fn apply_persistent_settings_at_boot(system: &System) -> Result<BootOutcome,
         let content = serde_json::to_vec(&record).unwrap_or_default();
         session.store.replace_file_atomically(RECORD, &content)?;
     }
-    if let Err(error) = apply_plan_and_record_supply(&mut session, &settings, supply, &plan) {
-        // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
-        // more.
-        if session.journal.entries_with_oldest_values().is_empty() {
-            _ = session.store.remove_file_if_present(RECORD);
+    match apply_plan_and_record_supply(&mut session, &settings, supply, &plan) {
+        Ok(whole) => plan.notes = whole.notes,
+        Err(error) => {
+            // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
+            // more.
+            if session.journal.entries_with_oldest_values().is_empty() {
+                _ = session.store.remove_file_if_present(RECORD);
+            }
+            return Err(error);
         }
-        return Err(error);
     }
     Ok(BootOutcome::Applied(plan))
 }

@@ -81,6 +81,6 @@ pub use seen_writes::{SeenWrite, watch_applied_settings};
 pub use session::Session;
 pub use supply_sets::SupplySets;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply,
-    remove_supply_record, switch_to_set_of_present_supply,
+    DriftedSetting, SupplyOutcome, SupplySwitch, add_old_values_of_replaced_set,
+    apply_plan_and_record_supply, remove_supply_record, switch_to_set_of_present_supply,
 };

@@ -17,6 +17,8 @@ use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPla
 
 /// Name of the supply record in the directory of the journal.
 const RECORD: &str = "supply.json";
+/// Most settings that a note names: large machines have some for each CPU.
+const MOST_NAMED: usize = 4;
 
 /// The record of the settings that persistent sets name, for this boot.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
@@ -206,16 +208,19 @@ pub(crate) fn switch_set_under_lock(
     }))
 }
 
-/// Applies the plan of a supply, and records what each setting of the file's sets has after it.
+/// Applies the plan of a supply, and records what each setting of the file's sets has after it. What only the set before names
+/// gets its old value. Returns the whole plan.
 ///
 /// # Errors
-/// A setting cannot be read or written; then nothing of the plan is in force.
+/// A setting cannot be read or written; then nothing of the plan is in force, and the set before is.
 pub fn apply_plan_and_record_supply(
     session: &mut Session,
     settings: &PersistentSettings,
     supply: PowerSupply,
     plan: &SettingsPlan,
-) -> Result<(), SettingsError> {
+) -> Result<SettingsPlan, SettingsError> {
+    let before = session.read_supply_record_of_this_boot()?;
+    let whole = add_old_values_of_replaced_set(session, plan)?;
     let mut present = Vec::new();
     for other in PowerSupply::ALL {
         for change in settings.plan_for_supply(&session.system, other)?.changes {
@@ -224,22 +229,91 @@ pub fn apply_plan_and_record_supply(
                     .iter()
                     .all(|s: &RecordedSetting| s.key != change.key)
             {
-                present.push(RecordedSetting {
+                // Somebody else's value does not become wakepath's own.
+                let known = before.iter().flat_map(|record| &record.settings);
+                let recorded = known.into_iter().find(|s| s.key == change.key).cloned();
+                present.push(recorded.unwrap_or_else(|| RecordedSetting {
                     key: change.key,
                     values: vec![change.old],
                     reported: None,
-                });
+                }));
             }
         }
     }
-    let mut record = supply_record_before_writes(&session.system, supply, plan, &present);
+    let mut record = supply_record_before_writes(&session.system, supply, &whole, &present);
     session.write_supply_record(&record)?;
-    if let Err(error) = session.apply_plan(plan) {
-        session.store.remove_file_if_present(RECORD)?;
+    if let Err(error) = session.apply_plan(&whole) {
+        match &before {
+            Some(before) => session.write_supply_record(before)?,
+            None => session.store.remove_file_if_present(RECORD)?,
+        }
         return Err(error);
     }
-    record.keep_only_new_values_of_plan(plan);
-    session.write_supply_record(&record)
+    record.keep_only_new_values_of_plan(&whole);
+    // What no set of the file names is nobody's drift from now on.
+    record
+        .settings
+        .retain(|setting| present.iter().any(|named| named.key == setting.key));
+    session.write_supply_record(&record)?;
+    Ok(whole)
+}
+
+/// Adds to a plan what only the set that it replaces names, by this boot's record: these settings get their old values, so
+/// that the machine is as after a boot with the plan. What somebody else has changed meanwhile stays. A note names either.
+///
+/// # Errors
+/// The record or a setting cannot be read.
+pub fn add_old_values_of_replaced_set(
+    session: &Session,
+    plan: &SettingsPlan,
+) -> Result<SettingsPlan, SettingsError> {
+    let Some(mut replaced) = session.read_supply_record_of_this_boot()? else {
+        return Ok(plan.clone());
+    };
+    replaced
+        .settings
+        .retain(|setting| !has_new_value_for_setting(plan, &setting.key));
+    let drift = find_drifted_settings(session, &replaced);
+    let mut whole = plan.clone();
+    add_old_values_of_settings_only_in_record(session, &replaced, &drift, &mut whole);
+    let mut whole = whole.with_old_values_read_again(&session.system)?;
+    // Most settings of the other supply's set have their old values already.
+    whole.changes.retain(|change| {
+        change.differs() || plan.changes.iter().any(|planned| planned.key == change.key)
+    });
+    let put_back = whole
+        .differing_changes()
+        .map(|change| &change.key)
+        .filter(|key| !has_new_value_for_setting(plan, key));
+    let put_back = list_some_settings(put_back);
+    let stays = list_some_settings(drift.iter().map(|drifted| &drifted.key));
+    if !put_back.is_empty() {
+        whole.notes.push(format!(
+            "not in this set: {put_back}; put back to the value before"
+        ));
+    }
+    if !stays.is_empty() {
+        whole.notes.push(format!(
+            "not in this set: {stays}; left as somebody else has set it"
+        ));
+    }
+    Ok(whole)
+}
+
+fn has_new_value_for_setting(plan: &SettingsPlan, key: &SettingKey) -> bool {
+    let mut changes = plan.changes.iter();
+    changes.any(|change| change.key == *key && change.new.is_some())
+}
+
+/// Names some settings, and counts the others.
+fn list_some_settings<'a>(keys: impl Iterator<Item = &'a SettingKey>) -> String {
+    let mut names: Vec<String> = keys.map(ToString::to_string).collect();
+    let others = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    match others {
+        0 => names.join(", "),
+        _ => format!("{} and {others} more", names.join(", ")),
+    }
 }
 
 /// Removes the supply record, since the settings have been put back: the next change of the supply then writes nothing.
@@ -309,7 +383,7 @@ fn find_drifted_settings(session: &Session, record: &SupplyRecord) -> Vec<Drifte
     drifted.collect()
 }
 
-/// Adds settings to the plan that only the other supply's set names: they get their old values.
+/// Adds settings to the plan that only the set in the record names: they get their old values.
 fn add_old_values_of_settings_only_in_record(
     session: &Session,
     record: &SupplyRecord,
@@ -320,11 +394,8 @@ fn add_old_values_of_settings_only_in_record(
     let oldest: Vec<Entry> = session.journal.entries_with_oldest_values();
     for setting in &record.settings {
         let key = &setting.key;
-        let is_settled = plan
-            .changes
-            .iter()
-            .any(|c| c.key == *key && c.new.is_some())
-            || drift.iter().any(|drifted| drifted.key == *key);
+        let is_settled =
+            has_new_value_for_setting(plan, key) || drift.iter().any(|drifted| drifted.key == *key);
         let Some(entry) = oldest.iter().find(|entry| entry.key == *key) else {
             continue;
         };

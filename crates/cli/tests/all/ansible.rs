@@ -17,6 +17,7 @@ use crate::persist_rig::{IN_FORCE, OWN, SET, VALUES, load_modules_at_boot};
 
 const HOSTS: [&str; 2] = ["web-01", "web-02"];
 const SETTINGS: &str = "etc/wakepath/settings.toml";
+const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
 
 /// Two hosts, and a playbook that gives them the role.
 struct Fleet {
@@ -197,6 +198,20 @@ fn the_role_keeps_settings_and_a_second_run_changes_nothing() {
     let second = fleet.play(&[]);
     assert!(second.succeeded, "{}", second.text);
     assert_eq!(second.counts("changed"), [0, 0], "{}", second.text);
+
+    // A file with less in it puts back what is no longer there.
+    fleet.write_settings("policy = \"teo + epp[value=power]\"\n");
+    assert!(fleet.play(&[]).succeeded);
+    for host in 0..HOSTS.len() {
+        assert_eq!(content(fleet.root(host))[EPP], b"power\n");
+    }
+    fleet.write_settings("policy = \"teo\"\n");
+    let less = fleet.play(&[]);
+    assert!(less.succeeded, "{}", less.text);
+    for (host, before) in before.iter().enumerate() {
+        assert_eq!(content(fleet.root(host))[EPP], before[EPP]);
+        assert_eq!(governor(fleet.root(host)), "teo");
+    }
 
     let absent = fleet.play(&["wakepath_state=absent"]);
     assert!(absent.succeeded, "{}", absent.text);

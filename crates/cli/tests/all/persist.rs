@@ -101,6 +101,36 @@ fn ctrl_c_on_a_terminal_puts_everything_back() {
     }
 }
 
+#[test]
+fn a_set_takes_the_place_of_the_one_before_unless_the_answer_is_no() {
+    let epp = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+    for (answer, is_kept) in [("y\n", true), ("n\n", false)] {
+        let machine = copy_of_laptop();
+        let root = machine.path();
+        let own = content(root);
+        let path = root.to_str().unwrap();
+        let set = "teo + epp[value=power]";
+        wakepath(&["apply", set, "--persist", "--yes", "--root", path]).success();
+        let before = content(root);
+        assert_eq!(before[epp], b"power\n");
+        let Some(run) = persist_with_keys(root, "50ms", QUESTION, answer) else {
+            return skip(
+                "a_set_takes_the_place_of_the_one_before_unless_the_answer_is_no",
+                NO_TERMINAL,
+            );
+        };
+        assert_eq!(run.code, Some(0), "{answer:?}: {}", run.shown);
+        if is_kept {
+            assert_eq!(content(root)[epp], own[epp], "{}", run.shown);
+            let named = "not in this set: epp:policy0, epp:policy1; put back to the value before";
+            assert!(run.shown.contains(named), "{}", run.shown);
+        } else {
+            let left = different(&content(root), &before);
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+}
+
 /// Writes a file below a machine.
 fn put(machine: &Path, file: &str, text: &str) {
     let path = machine.join(file);

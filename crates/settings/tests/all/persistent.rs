@@ -8,12 +8,13 @@ use std::path::Path;
 
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    BootOutcome, PersistentSettings, ReapplyOutcome, Session, apply_persistent_settings_at_boot,
-    end_boot_trial, forget_boot_trial, read_persistent_state, reapply_after_event,
+    BootOutcome, PersistentSettings, ReapplyOutcome, Session, add_old_values_of_replaced_set,
+    apply_persistent_settings_at_boot, end_boot_trial, forget_boot_trial, read_persistent_state,
+    reapply_after_event, switch_to_set_of_present_supply,
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop, plan, write};
+use crate::common::{assert_same, content, laptop, plan, read, write};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
@@ -76,6 +77,112 @@ fn the_old_values_are_those_of_the_present_boot() {
         .restore_all()
         .unwrap();
     assert_eq!(governor(machine), "ladder");
+}
+
+const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+/// A file with a setting more than `policy = 'teo'`.
+const MORE: &str = "policy = 'teo + epp[value=power]'\n";
+
+#[test]
+fn a_changed_file_puts_back_what_it_no_longer_names() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let own = read(machine, EPP);
+    let own_governor = governor(machine);
+    let apply = |text: &str| {
+        write(machine, FILE, text);
+        match apply_persistent_settings_at_boot(&system).unwrap() {
+            BootOutcome::Applied(plan) => plan.notes.join("\n"),
+            other => panic!("{other:?}"),
+        }
+    };
+    for _ in 0..2 {
+        assert_eq!(apply(MORE), "");
+        assert_eq!(read(machine, EPP), "power");
+        let notes = apply("policy = 'teo'\n");
+        assert_eq!(
+            notes,
+            "not in this set: epp:policy0, epp:policy1; put back to the value before"
+        );
+        assert_eq!(read(machine, EPP), own);
+        assert_eq!(governor(machine), "teo");
+    }
+    // No file names the setting, so that its changes are nobody's drift.
+    write(machine, EPP, "performance\n");
+    let outcome = reapply_after_event(&system, &ResetEvent::Interval).unwrap();
+    assert!(
+        matches!(&outcome, ReapplyOutcome::Looked(done) if done.drift.is_empty()),
+        "{outcome:?}"
+    );
+    write(machine, EPP, &own);
+
+    // Somebody else's value stays.
+    assert_eq!(apply(MORE), "");
+    write(machine, EPP, "performance\n");
+    let notes = apply("policy = 'ladder'\n");
+    assert_eq!(
+        notes,
+        "not in this set: epp:policy1; put back to the value before\n\
+         not in this set: epp:policy0; left as somebody else has set it"
+    );
+    assert_eq!(read(machine, EPP), "performance");
+    assert_eq!(governor(machine), "ladder");
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    assert_eq!(read(machine, EPP), own);
+    assert_eq!(governor(machine), own_governor);
+}
+
+#[test]
+fn a_set_on_trial_is_without_the_one_before_until_that_is_back() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let own = read(machine, EPP);
+    write(machine, FILE, MORE);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
+    let planned = plan(&system, &["ladder"]);
+    let whole = add_old_values_of_replaced_set(&session, &planned).unwrap();
+    let trial = session.apply_while_held(&whole).unwrap();
+    assert_eq!(
+        (read(machine, EPP), governor(machine)),
+        (own, "ladder".to_owned())
+    );
+    trial.put_back_and_release().unwrap();
+    assert_eq!(read(machine, EPP), "power");
+    assert_eq!(governor(machine), "teo");
+}
+
+/// The plug is pulled later: what the file names for that supply only has its old value until then.
+#[test]
+fn a_changed_file_puts_back_what_it_names_for_the_other_supply_only() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
+    let own = read(machine, EPP);
+    write(machine, FILE, MORE);
+    apply_persistent_settings_at_boot(&system).unwrap();
+    write(
+        machine,
+        FILE,
+        "mains = 'teo'\nbattery = 'epp[value=power]'\n",
+    );
+    apply_persistent_settings_at_boot(&system).unwrap();
+    assert_eq!(read(machine, EPP), own);
+    // The file is applied again while somebody else's value is in force.
+    write(machine, EPP, "performance\n");
+    apply_persistent_settings_at_boot(&system).unwrap();
+    write(machine, "sys/class/power_supply/AC/online", "0\n");
+    switch_to_set_of_present_supply(&system).unwrap();
+    assert_eq!(read(machine, EPP), "performance");
+    write(machine, "sys/class/power_supply/AC/online", "1\n");
+    switch_to_set_of_present_supply(&system).unwrap();
+    write(machine, EPP, &own);
+    write(machine, "sys/class/power_supply/AC/online", "0\n");
+    switch_to_set_of_present_supply(&system).unwrap();
+    assert_eq!(read(machine, EPP), "power");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
-    SettingsPlan, SupplyOutcome, SupplySwitch, apply_plan_and_record_supply, find_rival_tools,
-    forget_boot_trial,
+    SettingsPlan, SupplyOutcome, SupplySwitch, add_old_values_of_replaced_set,
+    apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 use wakepath_watch::guard::GuardCondition;
@@ -65,6 +65,8 @@ pub(super) fn try_ask_apply_and_persist(
     super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
     let plan = plan_set_on_trial(system, settings, on)?;
     note_tools_that_overwrite(system, &plan);
+    // A boot with the set has nothing of the one before.
+    let plan = add_old_values_of_replaced_set(&session, &plan)?;
     // A condition without a trial would be kept by nobody.
     let has_trial = !yes || !keep.is_empty();
     if let Some(time) = hold.or_else(|| has_trial.then_some(TRIAL)) {
