@@ -10,7 +10,7 @@ use crate::own_writes::find_own_write;
 use crate::reapply::is_table_by_kernel;
 use crate::reset::{SettingSurvival, find_survival};
 use crate::seen_writes::{SeenWrite, find_seen_write, read_seen_writes};
-use crate::supply_switch::{SupplyRecord, read_supply_record_without_lock};
+use crate::supply_switch::{RecordedSetting, SupplyRecord, read_supply_record_without_lock};
 use crate::write::may_result_from_write;
 use crate::{Change, PersistentSettings, PowerSupply, SettingsError, find_rival_tools};
 
@@ -76,6 +76,10 @@ pub enum DriftEvidence {
     Daemon,
     /// The set for the other supply is still in force, by the record.
     OtherSupply,
+    /// The value is that of the file before it was changed, by the record.
+    FileChanged,
+    /// The set in force does not name the setting, by the record.
+    NotInForceYet,
     /// This boot's own value, or the kernel's own table of a drive, which an event such as sleep gives this setting.
     Reset,
 }
@@ -165,23 +169,49 @@ fn find_evidence(
     let Change {
         key, old: found, ..
     } = change;
-    match journal.and_then(|journal| find_own_write(system, journal, key, found)) {
+    let written = journal.and_then(|journal| find_own_write(system, journal, key, found));
+    match written {
         Some(ChangeReason::Held) => return Some(DriftEvidence::HeldForATime),
         Some(ChangeReason::Reserved) => return Some(DriftEvidence::Daemon),
-        written => {
-            let recorded = record.and_then(|record| record.settings.iter().find(|s| s.key == *key));
-            if recorded.is_some_and(|setting| setting.results_in(system, found)) {
-                return Some(DriftEvidence::OtherSupply);
-            }
-            if written.is_some() {
-                return Some(DriftEvidence::LaterApply);
-            }
-        }
+        Some(ChangeReason::Applied) | None => {}
     }
     let entries = journal.map(Journal::entries_with_oldest_values);
     let own = entries.iter().flatten().find(|entry| entry.key == *key);
     let has_own_value = own.is_some_and(|entry| have_same_meaning(key.setting, &entry.old, found));
+    if let Some(record) = record {
+        match record.settings.iter().find(|s| s.key == *key) {
+            Some(setting) if setting.results_in(system, found) => {
+                if let cause @ Some(_) = find_cause_in_record(system, record, setting, change) {
+                    return cause;
+                }
+            }
+            // A setting that only an earlier set named has its own value by wakepath, too.
+            None if written.is_none() || has_own_value => {
+                return Some(DriftEvidence::NotInForceYet);
+            }
+            _ => {}
+        }
+    }
+    if written.is_some() {
+        return Some(DriftEvidence::LaterApply);
+    }
     let may_be_reset = find_survival(key.setting.name).is_some_and(SettingSurvival::may_be_reset);
     (may_be_reset && (has_own_value || is_table_by_kernel(system, key, found)))
         .then_some(DriftEvidence::Reset)
+}
+
+/// Why a setting has the value of the set in force, and not that of the file's set for the present supply.
+fn find_cause_in_record(
+    system: &System,
+    record: &SupplyRecord,
+    setting: &RecordedSetting,
+    change: &Change,
+) -> Option<DriftEvidence> {
+    if record.supply != PowerSupply::read(system.root()) {
+        return Some(DriftEvidence::OtherSupply);
+    }
+    let (recorded, expected) = (setting.values.first()?, change.new.as_ref()?);
+    // A write that a kill has cut off is no change of the file.
+    let is_cut_off = have_same_meaning(change.key.setting, recorded, expected);
+    (!is_cut_off).then_some(DriftEvidence::FileChanged)
 }

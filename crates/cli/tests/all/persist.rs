@@ -431,6 +431,16 @@ fn status_says_what_is_in_force_and_names_writers_only_on_evidence() {
 
     let file = root.join("etc/wakepath/settings.toml");
     let text = fs::read_to_string(&file).unwrap();
+    wakepath(&["apply", "--at-boot", "--root", path]).success();
+    fs::write(
+        &file,
+        text.replace("teo + epp[value=power]", "ladder + epp[value=power]"),
+    )
+    .unwrap();
+    let edited = status_of(root);
+    let line = "drifted: idle-governor is teo, not ladder; by the file before it was changed; \
+                `systemctl restart wakepath-settings` puts the file in force\n";
+    assert!(edited.contains(line), "{edited}");
     fs::write(
         &file,
         text.replace("processor = \"", "processor = \"Another "),

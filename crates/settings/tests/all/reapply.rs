@@ -280,6 +280,60 @@ fn a_cpu_that_comes_later_gets_its_settings() {
 }
 
 #[test]
+fn a_value_of_the_file_before_an_edit_is_nobodys_drift() {
+    const FILE: &str = "etc/wakepath/settings.toml";
+    let (directory, system) = booted_with("");
+    let machine = directory.path();
+    let evidence = || {
+        let state = read_persistent_state(&system).unwrap().unwrap();
+        assert_eq!(state.other_supply_in_force, None, "{state:?}");
+        names(&state.drifted, |drift| {
+            format!("{} {:?}", drift.setting, drift.evidence)
+        })
+    };
+    assert!(evidence().is_empty());
+    write(
+        machine,
+        FILE,
+        "policy = 'ladder + epp[value=performance]'\n",
+    );
+    assert_eq!(
+        evidence(),
+        [
+            "idle-governor Some(FileChanged)",
+            "epp:policy0 Some(FileChanged)",
+            "epp:policy1 Some(FileChanged)"
+        ]
+    );
+    apply_persistent_settings_at_boot(&system).unwrap();
+    assert!(evidence().is_empty());
+
+    write(machine, FILE, "policy = 'ladder'\n");
+    apply_persistent_settings_at_boot(&system).unwrap();
+    // The setting has its own value again, which wakepath has written.
+    write(machine, FILE, "policy = 'ladder + epp[value=power]'\n");
+    assert_eq!(
+        evidence(),
+        [
+            "epp:policy0 Some(NotInForceYet)",
+            "epp:policy1 Some(NotInForceYet)"
+        ]
+    );
+    // A later apply is still told from that.
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session
+        .apply_plan(&plan(&system, &["epp[value=balance_power]"]))
+        .unwrap();
+    assert_eq!(
+        evidence(),
+        [
+            "epp:policy0 Some(LaterApply)",
+            "epp:policy1 Some(LaterApply)"
+        ]
+    );
+}
+
+#[test]
 fn without_settings_in_force_nothing_is_written() {
     let (directory, system) = laptop();
     let before = content(directory.path());

@@ -173,6 +173,9 @@ fn write_persistent_state(state: &PersistentState, out: &mut Screen) -> anyhow::
     Ok(())
 }
 
+/// How a file that was edited comes into force.
+const PUT_FILE_IN_FORCE: &str = "`systemctl restart wakepath-settings` puts the file in force";
+
 /// Where the value of a drifted setting is from, by evidence.
 fn describe_writer(drift: &DriftState) -> String {
     match (drift.evidence, &drift.writers[..]) {
@@ -184,6 +187,12 @@ fn describe_writer(drift: &DriftState) -> String {
         }
         (Some(DriftEvidence::Daemon), _) => "the daemon has set it (journal)".to_owned(),
         (Some(DriftEvidence::OtherSupply), _) => "by the set for the other supply".to_owned(),
+        (Some(DriftEvidence::FileChanged), _) => {
+            format!("by the file before it was changed; {PUT_FILE_IN_FORCE}")
+        }
+        (Some(DriftEvidence::NotInForceYet), _) => {
+            format!("not in the set in force; {PUT_FILE_IN_FORCE}")
+        }
         (None | Some(DriftEvidence::Reset), _) if drift.seen_writer.is_some() => {
             let writer = drift.seen_writer.as_deref().unwrap_or_default();
             format!("{writer} has written it, as the daemon saw")
