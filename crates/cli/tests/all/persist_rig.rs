@@ -145,6 +145,19 @@ fn a_set_that_does_not_fit_is_left_out_and_says_why() {
     guest.reboot("");
     assert_values(&mut guest, IN_FORCE);
 
+    // After ten minutes, which the timer counts and the service ends, a power cut says nothing about the set.
+    guest.must("test -e /var/lib/wakepath/boot.json");
+    let timer = "wakepath-settings-kept.timer";
+    guest.must(&format!("systemctl is-active {timer}"));
+    let times = guest.must(&format!(
+        "systemctl show --property TimersMonotonic {timer}"
+    ));
+    assert!(times.contains("OnBootUSec=10min"), "{times}");
+    guest.must("systemctl start wakepath-settings-kept.service");
+    guest.must("test ! -e /var/lib/wakepath/boot.json && sync");
+    guest.cut_power();
+    assert_values(&mut guest, IN_FORCE);
+
     // In the first ten minutes.
     guest.cut_power();
     assert_values(&mut guest, OWN);
