@@ -51,7 +51,7 @@ pub struct ClassReplay {
     pub machines: Vec<String>,
     /// The governors, the recorded choices first.
     pub governors: Vec<GovernorChoices>,
-    /// Recordings that could not be replayed, and why.
+    /// Recordings that were not replayed, and why.
     pub notes: Vec<String>,
 }
 
@@ -220,11 +220,13 @@ pub(crate) fn add_up_replays(
             )),
         }
     }
-    let recorded = machines_with_recordings(class).count();
-    if recorded > MOST_RECORDINGS {
+    let known: usize = class.machines.iter().map(|m| m.recordings.len()).sum();
+    if known > recordings.len() {
         replay.notes.push(format!(
-            "{}: recordings of {MOST_RECORDINGS} of {recorded} machines were replayed",
-            class.name
+            "{}: {} of {known} recordings were not replayed: a class has one of each machine replayed, of \
+             {MOST_RECORDINGS} machines at most",
+            class.name,
+            known - recordings.len()
         ));
     }
     let governors = all.first().map_or(0, Vec::len);

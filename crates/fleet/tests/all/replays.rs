@@ -35,3 +35,37 @@ fn replays_stand_by_class_and_machine_however_large_the_recordings_are() {
         assert!(note.contains(&file), "{note}");
     }
 }
+
+#[test]
+fn recordings_beyond_the_first_of_a_machine_and_beyond_five_machines_are_counted() {
+    for (machines, more, expected) in [
+        (1, 0, None),
+        (5, 0, None),
+        (2, 2, Some("2 of 4 recordings were not replayed: ")),
+        (7, 3, Some("5 of 10 recordings were not replayed: ")),
+    ] {
+        let (folder, mut survey) = survey_kinds(&[(&KINDS[0], machines)]);
+        let class = &mut survey.classes[0];
+        assert_eq!(class.machines.len(), machines);
+        for number in 0..machines + more {
+            let file = folder.path().join(format!("{number}.parquet"));
+            fs::write(&file, "no recording\n").unwrap();
+            class.machines[number % machines].recordings.push(file);
+        }
+        let replays = replay_classes(&survey.classes, &|| true).unwrap();
+        let [replay] = &replays[..] else {
+            panic!("{replays:?}");
+        };
+        // Each of the others has a note of its own.
+        let unusable = "its recording was not replayed";
+        let mut left_out = replay.notes.iter().filter(|note| !note.contains(unusable));
+        let told = left_out.next();
+        let is_told = match (told, expected) {
+            (Some(note), Some(part)) => note.starts_with(&format!("{}: {part}", replay.class)),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(is_told, "{machines} and {more}: {told:?}");
+        assert_eq!(left_out.next(), None);
+    }
+}
