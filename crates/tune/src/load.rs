@@ -150,7 +150,7 @@ pub(crate) fn check_hours_and_count_rest(loads: &[DailyLoad]) -> Result<f64, Tun
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
             Some(format!("{} hours per day; give more than 0", load.hours))
         } else if loads[..index].iter().any(|other| other.name == load.name) {
-            Some("two loads have this name".to_owned())
+            Some("two loads have this name, which is the file's; rename one file".to_owned())
         } else {
             None
         };
@@ -213,6 +213,19 @@ mod tests {
         assert_eq!(short.jobs[0].at_most, Some(Nanoseconds::from_millis(200)));
         assert_eq!(short.jobs[0].ramp_time, long.jobs[0].ramp_time);
         assert!(long.jobs[0].ramp_time.is_some());
+    }
+
+    #[test]
+    fn two_loads_with_one_name_are_refused_with_a_way_out() {
+        let refused = check_hours_and_count_rest(&[load(JOB, 6.0), load(JOB, 1.0)]);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "a: two loads have this name, which is the file's; rename one file"
+        );
+        let mut other = load(JOB, 1.0);
+        other.name = "b".to_owned();
+        let rest = check_hours_and_count_rest(&[load(JOB, 6.0), other]);
+        assert!((rest.unwrap() - 17.0).abs() < 1e-9);
     }
 
     #[test]
