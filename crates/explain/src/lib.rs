@@ -26,7 +26,7 @@ mod measured;
 mod order;
 mod period;
 mod placement;
-mod probes;
+pub mod probes;
 mod quantiles;
 mod queueing;
 mod replay_exits;

@@ -2,24 +2,69 @@
 
 use serde::Serialize;
 
-/// Time that the probes on a request's way add to each part, in ns; estimated from the mean run of a probe.
-///
-/// A probe takes its time stamp first, so that the rest of its run falls into the part behind. What runs while the drive
-/// works, such as a switch to the idle task, adds nothing.
+/// The kernel hooks whose probes run in each part, one run for each name. A probe takes its time stamp first, so that its run
+/// falls into the part behind. What runs while the drive works, such as a governor's choice, adds nothing.
+pub mod hooks {
+    /// Before the issue; one more, `block_rq_insert`, where a scheduler takes requests.
+    pub const QUEUED: [&str; 2] = ["block_bio_queue", "block_getrq"];
+    /// From issue to interrupt.
+    pub const OUT: [&str; 1] = ["block_rq_issue"];
+    /// From the interrupt of a sleeping CPU to completion. The kernel asks for tasks that wait for I/O when it accounts the idle
+    /// time. One more, `softirq_entry`, where the softirq completes, as for a drive with a single queue.
+    pub const INTERRUPT: [&str; 3] = ["cpu_idle", "nr_iowait_cpu", "irq_handler_entry"];
+    /// From the notification of another CPU, which sleeps, to completion there: the softirq completes.
+    pub const OTHER_CPU: [&str; 5] = [
+        "ipi_send_cpu",
+        "cpu_idle",
+        "nr_iowait_cpu",
+        "call_function_single_entry",
+        "softirq_entry",
+    ];
+    /// From completion to wake-up.
+    pub const HAND_OVER: [&str; 1] = ["block_rq_complete"];
+    /// From the wake-up until the task runs on the CPU that the drive interrupted, which leaves the idle loop for that. Three
+    /// less where that CPU ran something else.
+    pub const RUN_QUEUE: [&str; 5] = [
+        "sched_waking",
+        "sched_wakeup",
+        "tick_nohz_idle_got_tick",
+        "cpuidle_reflect",
+        "tick_nohz_idle_exit",
+    ];
+    /// From the wake-up until the task runs on another CPU, which sleeps and is told by IPI.
+    pub const OTHER_RUN_QUEUE: [&str; 9] = [
+        "sched_waking",
+        "ipi_send_cpu",
+        "cpu_idle",
+        "nr_iowait_cpu",
+        "call_function_single_entry",
+        "tick_nohz_idle_got_tick",
+        "cpuidle_reflect",
+        "tick_nohz_idle_exit",
+        "sched_wakeup",
+    ];
+}
+
+/// Time that the probes on a request's way add to each part, in ns; estimated from the mean run of a probe and the number of
+/// [`hooks`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProbeCost {
     /// Mean run time of a probe, in ns.
     pub run_ns: f64,
-    /// Added before the issue, by `block_bio_queue` and `block_getrq`; one more where a scheduler takes requests.
+    /// Added before the issue.
     pub queued_ns: f64,
-    /// Added from issue to interrupt, by `block_rq_issue`.
+    /// Added from issue to interrupt.
     pub out_ns: f64,
-    /// Added from interrupt to completion, by `cpu_idle`, `irq_handler_entry` and `softirq_entry`.
+    /// Added from interrupt to completion.
     pub interrupt_ns: f64,
-    /// Added from completion to wake-up, by `block_rq_complete`.
+    /// Added from the notification of another CPU to completion there, if one CPU hands completions to another.
+    pub other_cpu_ns: f64,
+    /// Added from completion to wake-up.
     pub hand_over_ns: f64,
-    /// Added from the wake-up until the task runs, by `sched_waking`, `ipi_send_cpu` and `sched_wakeup`.
+    /// Added from the wake-up until the task runs, on the interrupted CPU.
     pub run_queue_ns: f64,
+    /// Added from the wake-up until the task runs, on another CPU.
+    pub other_run_queue_ns: f64,
 }
 
 impl ProbeCost {
@@ -27,11 +72,18 @@ impl ProbeCost {
     pub fn new(run_ns: f64) -> Self {
         Self {
             run_ns,
-            queued_ns: 2.0 * run_ns,
-            out_ns: run_ns,
-            interrupt_ns: 3.0 * run_ns,
-            hand_over_ns: run_ns,
-            run_queue_ns: 3.0 * run_ns,
+            queued_ns: time_runs(&hooks::QUEUED, run_ns),
+            out_ns: time_runs(&hooks::OUT, run_ns),
+            interrupt_ns: time_runs(&hooks::INTERRUPT, run_ns),
+            other_cpu_ns: time_runs(&hooks::OTHER_CPU, run_ns),
+            hand_over_ns: time_runs(&hooks::HAND_OVER, run_ns),
+            run_queue_ns: time_runs(&hooks::RUN_QUEUE, run_ns),
+            other_run_queue_ns: time_runs(&hooks::OTHER_RUN_QUEUE, run_ns),
         }
     }
+}
+
+/// The time of a run of each hook's probe.
+fn time_runs(hooks: &[&str], run_ns: f64) -> f64 {
+    hooks.len() as f64 * run_ns
 }

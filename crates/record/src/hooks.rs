@@ -265,12 +265,64 @@ fn attach_hook(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramE
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
 
+    use wakepath_explain::probes::hooks;
     use wakepath_system::Root;
 
     use super::*;
     use crate::facts::read_interrupt_names;
+
+    /// Hooks that run at other times than on a request's usual way, or whose runs end the last part.
+    const BESIDE_THE_WAY: [&str; 17] = [
+        // While the drive works, before the CPU sleeps.
+        "cpuidle_governor_latency_req",
+        "tick_nohz_get_sleep_length",
+        "tick_nohz_tick_stopped",
+        "cpuidle_select",
+        // With a scheduler, merged, split, or through dm, md and partitions.
+        "block_rq_insert",
+        "block_rq_merge",
+        "block_split",
+        "block_bio_remap",
+        // Instead of an IPI, or of the one that a sleeping CPU gets.
+        "sched_wake_idle_without_ipi",
+        "reschedule_entry",
+        // The task runs.
+        "sched_switch",
+        // Not for requests.
+        "cpu_frequency",
+        "hrtimer_expire_entry",
+        "timer_expire_entry",
+        "sched_process_exec",
+        "sched_process_exit",
+        "cpuhp_enter",
+    ];
+
+    /// `explain` counts runs of probes on a request's way. A new hook has to be counted there, or not to run on the way.
+    #[test]
+    fn explain_counts_the_probes_of_these_hooks() {
+        let parts: [&[&str]; 7] = [
+            &hooks::QUEUED,
+            &hooks::OUT,
+            &hooks::INTERRUPT,
+            &hooks::OTHER_CPU,
+            &hooks::HAND_OVER,
+            &hooks::RUN_QUEUE,
+            &hooks::OTHER_RUN_QUEUE,
+        ];
+        for part in parts {
+            let different: BTreeSet<&str> = part.iter().copied().collect();
+            assert_eq!(different.len(), part.len(), "{part:?}");
+        }
+        let counted: BTreeSet<&str> = parts.concat().into_iter().collect();
+        let beside = BTreeSet::from(BESIDE_THE_WAY);
+        assert!(counted.is_disjoint(&beside), "{counted:?}");
+        let attached: BTreeSet<&str> = HOOKS.iter().map(|hook| hook.name).collect();
+        let known: BTreeSet<&str> = counted.union(&beside).copied().collect();
+        assert_eq!(attached, known);
+    }
 
     /// A kernel that lacks these hooks.
     fn attached_without(names: &[&str]) -> Attached {

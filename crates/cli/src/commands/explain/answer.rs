@@ -240,13 +240,16 @@ fn disagreement_sentence(kind: &RequestKind, all: &Disagreement) -> String {
 fn probe_cost_sentence(probes: &ProbeCost) -> String {
     format!(
         "Its own probes take {:.0} ns each. They add about {} us before the issue, {} to out, {} to interrupt, {} to hand-over, {} \
-         to exit and run queue.",
+         to exit and run queue. Where another CPU sleeps and is told by IPI, they add {} to a completion there, and {} to a task's \
+         exit and run queue.",
         probes.run_ns,
         format_us(probes.queued_ns),
         format_us(probes.out_ns),
         format_us(probes.interrupt_ns),
         format_us(probes.hand_over_ns),
-        format_us(probes.run_queue_ns)
+        format_us(probes.run_queue_ns),
+        format_us(probes.other_cpu_ns),
+        format_us(probes.other_run_queue_ns)
     )
 }
 
