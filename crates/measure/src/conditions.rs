@@ -13,7 +13,9 @@ use crate::ExperimentControl;
 
 /// How long other work is watched before an experiment.
 const WATCH: Duration = Duration::from_millis(500);
-/// Least share of stolen time for a note, in per cent.
+/// Share of other work above which notes and figures tell of it, in per cent.
+const MUCH_OTHER_WORK: f64 = 5.0;
+/// Share of stolen time above which notes and figures tell of it, in per cent.
 const MUCH_STOLEN: f64 = 1.0;
 
 /// Day, kernel and other work of an experiment.
@@ -32,7 +34,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// A measurement of so many samples on this day with this kernel. `interval`: the ends of its 95 % interval in the figure's
-    /// unit, where one is known. `what` names the statistic.
+    /// unit, where one is known. `what` names the statistic; other work and the host follow it where they took much.
     pub fn describe_measurement(
         &self,
         n: u64,
@@ -49,8 +51,25 @@ impl Conditions {
             high,
             date: self.date.clone(),
             kernel: self.kernel.clone(),
-            what: what.into(),
+            what: what.into() + &self.describe_disturbances(),
         }
+    }
+
+    /// Other work and time taken by the host where they are above the limits of the notes; empty on a quiet machine.
+    fn describe_disturbances(&self) -> String {
+        let mut text = String::new();
+        if let Some(busy) = self.much_other_work() {
+            text += &format!(", beside other work on the CPUs ({busy:.0} %)");
+        }
+        if let Some(stolen) = self.stolen_percent.filter(|share| *share > MUCH_STOLEN) {
+            text += &format!(", while the host took {stolen:.1} % of the CPUs' time");
+        }
+        text
+    }
+
+    /// The share of other work, if it is worth a note.
+    fn much_other_work(&self) -> Option<f64> {
+        self.busy_percent.filter(|busy| *busy > MUCH_OTHER_WORK)
     }
 
     /// The day, the kernel, and how busy the CPUs are: waits half a second for that.
@@ -76,9 +95,9 @@ impl Conditions {
         }
     }
 
-    /// A note about other work above 5 %.
+    /// A note about other work above [`MUCH_OTHER_WORK`].
     pub(crate) fn note_on_load(&self) -> Option<String> {
-        let busy = self.busy_percent.filter(|busy| *busy > 5.0)?;
+        let busy = self.much_other_work()?;
         Some(format!(
             "the CPUs were {busy:.0} % busy with other work just before; that is in the figures. End it and measure again"
         ))
@@ -243,6 +262,37 @@ mod tests {
         assert!(note.unwrap().contains("30.0 %"));
         assert_eq!(read_stolen_ticks(machine.root(), 1), Some(7));
         assert_eq!(read_stolen_ticks(machine.root(), 0), None);
+    }
+
+    #[test]
+    fn figures_tell_of_what_the_notes_tell() {
+        let mut conditions = Conditions::of_recording("6.12.48".to_owned());
+        for (busy, stolen, what) in [
+            (None, None, "median"),
+            (Some(MUCH_OTHER_WORK), Some(MUCH_STOLEN), "median"),
+            (
+                Some(12.3),
+                Some(0.4),
+                "median, beside other work on the CPUs (12 %)",
+            ),
+            (
+                Some(0.4),
+                Some(3.1),
+                "median, while the host took 3.1 % of the CPUs' time",
+            ),
+            (
+                Some(50.0),
+                Some(30.0),
+                "median, beside other work on the CPUs (50 %), while the host took 30.0 % of the CPUs' time",
+            ),
+        ] {
+            conditions.busy_percent = busy;
+            conditions.stolen_percent = stolen;
+            let measurement = conditions.describe_measurement(7, None, "median");
+            assert_eq!(measurement.what, what);
+            let has_note = busy.is_some_and(|share| share > MUCH_OTHER_WORK);
+            assert_eq!(conditions.note_on_load().is_some(), has_note);
+        }
     }
 
     #[test]
