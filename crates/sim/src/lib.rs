@@ -30,7 +30,9 @@ mod task;
 pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
-pub use drive::recorded::{RecordedDriveRun, run_drive_under_recorded_io};
+pub use drive::recorded::{
+    RecordedDriveRun, run_drive_under_recorded_io, take_wake_ups_out_of_busy_periods,
+};
 pub use drive::result::{DriveRun, DriveStateTime, DriveWakeUpWaits};
 pub use error::{SimError, Stuck};
 pub use frequency::clocks::HwpBoostRun;

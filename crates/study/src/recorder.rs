@@ -8,15 +8,20 @@ mod places;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Scope;
+use wakepath_hardware::drive::MAX_POWER_STATES;
+use wakepath_hardware::machine::{DriveModel, Scope};
+use wakepath_policies::PolicySet;
+use wakepath_policies::apst::in_force::apst_settings_under_set;
+use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::{
     Activity, InterruptKind, Observer, RequestOrigin, RequestStep, WakeUpSeen,
 };
+use wakepath_system::nvme::ApstFeature;
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, DataQuality, Durability, Event, EventKind, IdleInputs,
-    IdlePairs, Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind,
-    Writer,
+    IdlePairs, Interrupt, Metadata, QueueStep, Recorded, RecordedSetting, RecordingError, TaskStep,
+    TimerKind, Writer,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -25,6 +30,8 @@ use self::places::{Places, Unplaced};
 
 /// Major number of NVMe drives' partitions and drives (`BLOCK_EXT_MAJOR`).
 const DEVICE: u32 = 259 << 20;
+/// Kernel's name of the drive's controller.
+const CONTROLLER: &str = "nvme0";
 /// The drive's interrupt.
 const IRQ: u32 = 1;
 /// The network card's interrupt.
@@ -83,8 +90,8 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         idle_states,
         devices: vec![BlockDevice {
             device: DEVICE,
-            name: "nvme0n1".to_owned(),
-            model: Some(machine.drive.name.clone()),
+            name: format!("{CONTROLLER}n1"),
+            model: Some(drive_model_name(&machine.drive).to_owned()),
         }],
         interrupts: [(IRQ, "nvme0q1".to_owned())].into(),
         recorded: Recorded {
@@ -104,6 +111,42 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
         },
         ..Metadata::default()
     })
+}
+
+/// The drive's own model name, if it declares one, as the kernel would show it.
+fn drive_model_name(drive: &DriveModel) -> &str {
+    let declared = drive.power.as_ref().map(|power| &power.declared.model);
+    declared
+        .filter(|model| !model.is_empty())
+        .unwrap_or(&drive.name)
+}
+
+/// Describes the power state table of a simulated drive under a policy set, as `wakepath record` reads it. A volume of several
+/// drives has no table that could be told of its single device.
+pub fn describe_drive_settings(machine: &Machine, set: &PolicySet) -> Vec<RecordedSetting> {
+    let drive = &machine.drive;
+    let Some(power) = drive.power.as_ref().filter(|_| drive.count == 1) else {
+        return Vec::new();
+    };
+    let declared = &power.declared;
+    let settings = apst_settings_under_set(drive, set);
+    let supports = declared.apsta.unwrap_or(true);
+    // Where the kernel programs no table, the simulated drive never sleeps.
+    let feature = match plan_apst_table(declared.npss, supports, &declared.states, &settings) {
+        Ok(plan) => ApstFeature {
+            enabled: plan.enabled,
+            table: plan.table,
+        },
+        Err(_) => ApstFeature {
+            enabled: false,
+            table: ApstTable([0; MAX_POWER_STATES]),
+        },
+    };
+    vec![RecordedSetting {
+        name: "apst".to_owned(),
+        places: vec![CONTROLLER.to_owned()],
+        value: feature.to_string(),
+    }]
 }
 
 /// A place in the order in which events are written.

@@ -11,7 +11,7 @@ use wakepath_study::plan::{Cell, Plan};
 use wakepath_study::recorder::{self, FollowedTasks, Recorder};
 use wakepath_study::run::sim::Sim;
 use wakepath_study::timeline::Observed;
-use wakepath_trace::recording::{Overwrite, Writer};
+use wakepath_trace::recording::{Metadata, Overwrite, Writer};
 use wakepath_units::{Nanoseconds, quantity};
 use wakepath_workloads::Workload;
 
@@ -88,7 +88,11 @@ impl TimelineArgs {
     ) -> anyhow::Result<()> {
         let (cell, workload) = first_cell_with_workload(plan)?;
         let machine = sim.machine_under_policy(cell)?;
-        let metadata = recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?;
+        let set = &plan.policies[cell.policy].set;
+        let metadata = Metadata {
+            settings: recorder::describe_drive_settings(&machine, set),
+            ..recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?
+        };
         // A recording gets its name only when complete, whatever happens meanwhile.
         let target = new_file::resolve_links_if_present(path);
         let folder = tempfile::Builder::new()

@@ -9,15 +9,23 @@ use serde_json::Value;
 
 use crate::common::{fails_with, json, repository, wakepath};
 
-/// The simulated run as a recording.
+/// A table under which the drive never sleeps.
+const AWAKE: &str = "apst[max_latency_us=0]";
+
+/// The simulated run on a drive that never sleeps as a recording.
 fn recording(folder: &Path) -> PathBuf {
+    recording_under_table(folder, AWAKE)
+}
+
+/// The simulated run under a table as a recording.
+fn recording_under_table(folder: &Path, table: &str) -> PathBuf {
     let path = folder.join("reads.parquet");
-    simulate(&["--record", path.to_str().unwrap()]);
+    simulate(table, &["--force", "--record", path.to_str().unwrap()]);
     path
 }
 
-/// Simulates a read every 150 ms on a drive that never sleeps, with further options.
-fn simulate(more: &[&str]) -> Assert {
+/// Simulates a drive with 150 ms between two reads under a table, with further options.
+fn simulate(table: &str, more: &[&str]) -> Assert {
     let job = repository().join("workloads/apst-7.fio");
     let arguments = [
         "sim",
@@ -27,7 +35,7 @@ fn simulate(more: &[&str]) -> Assert {
         "--drive",
         "sn530",
         "--policy",
-        "apst[max_latency_us=0]",
+        table,
         "--seconds",
         "10s",
     ];
@@ -81,19 +89,94 @@ fn a_table_with_short_timeouts_saves_power_and_wakes_the_drive() {
         .stdout(predicate::str::is_match(r" 0\.0( +-){4} +0\.0").unwrap());
 }
 
-/// The simulator and the replay of what it recorded count the same drive: here both without a table.
+/// The simulator and the replay of what it recorded count the same drive: awake, or asleep under either table. Both tables have
+/// the same wait in each pause, so that a recording under one has the load that the simulator makes under the other.
+///
+/// A completion is recorded once its CPU is awake, and a replay takes that for the drive's work: 0.5 ms of a read here, 4 % of the
+/// power of a drive that mostly sleeps. There the CPUs hardly sleep.
 #[test]
-fn a_replay_of_a_simulated_recording_has_the_drives_power() {
+fn a_replay_of_a_simulated_recording_has_the_drives_power_and_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let path = recording(folder.path());
-    let simulated = json(&simulate(&["--runs", "1", "--format", "json"]));
-    let text = simulated.to_string();
-    let run = &simulated["results"][0]["runs"][0]["drive"]["average_mw"];
-    let expected = run.as_f64().unwrap_or_else(|| panic!("{text}"));
-    let off = ["--apst", "apst[max_latency_us=0]", "--format", "json"];
-    let found = json(&replay(&path, &off).success());
-    let power = metric(&found["tables"][0], "drive_mw");
-    assert!((power / expected - 1.0).abs() < 0.02, "{power} {expected}");
+    let asleep = ["apst", "apst[primary_timeout_ms=10]"];
+    for (tables, awake_cpus) in [
+        (&[AWAKE][..], ""),
+        (&asleep[..], " + cpu-latency[limit=10us]"),
+    ] {
+        let sets: Vec<String> = (tables.iter())
+            .map(|table| format!("{table}{awake_cpus}"))
+            .collect();
+        let simulated: Vec<Value> = (sets.iter())
+            .map(|set| {
+                let run = json(&simulate(set, &["--runs", "1", "--format", "json"]));
+                run["results"][0]["runs"][0]["drive"].clone()
+            })
+            .collect();
+        for recorded_under in &sets {
+            let path = recording_under_table(folder.path(), recorded_under);
+            for (table, expected) in tables.iter().zip(&simulated) {
+                let options = ["--apst", table, "--format", "json"];
+                let found = json(&replay(&path, &options).success());
+                assert_eq!(found["recorded_wake_ups_are_out"], true);
+                check_same_drive(&found["tables"][0], expected);
+            }
+        }
+    }
+}
+
+/// Standard output without the folding of its lines.
+fn unfolded_output(assert: &Assert) -> String {
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Checks a replayed drive by a simulated one: power within 2 %, two wake-ups, and the waits.
+fn check_same_drive(replayed: &Value, simulated: &Value) {
+    let about = format!("{replayed} {simulated}");
+    let figure = |name: &str| {
+        simulated[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{about}"))
+    };
+    let power = metric(replayed, "drive_mw") / figure("average_mw");
+    assert!((power - 1.0).abs() < 0.02, "{power} {about}");
+    let states = simulated["states"].as_array().unwrap();
+    let idle: f64 = states
+        .iter()
+        .map(|one| one["seconds"].as_f64().unwrap())
+        .sum();
+    let seconds = idle + figure("active_seconds") + figure("transition_seconds");
+    let wake_ups = metric(replayed, "drive_wake_ups_per_s") * seconds;
+    assert!((wake_ups - figure("wake_ups")).abs() <= 2.0, "{about}");
+    let asleep: f64 = (states
+        .iter()
+        .skip(1)
+        .map(|one| one["seconds"].as_f64().unwrap()))
+    .sum();
+    let share = 100.0 * asleep / seconds;
+    assert!(
+        (metric(replayed, "drive_asleep") - share).abs() < 2.0,
+        "{about}"
+    );
+    for (name, percentile) in [("drive_wake_p50_us", "p50"), ("drive_wake_max_us", "max")] {
+        // The simulator keeps waits in three digits, and has none where the drive never slept.
+        if let Some(expected) = simulated["wake_us"][percentile].as_f64() {
+            let wait = metric(replayed, name);
+            assert!((wait / expected - 1.0).abs() < 0.001, "{name} {about}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_that_says_nothing_of_its_drives_table_is_told() {
+    let reads = repository().join("docs/examples/recorded-guest/reads.parquet");
+    let untold = unfolded_output(&replay(&reads, &[]).success());
+    assert!(
+        untold.contains("does not say how its drive slept"),
+        "{untold}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let told = unfolded_output(&replay(&recording(folder.path()), &[]).success());
+    assert!(told.contains("drive to wake up is taken out."), "{told}");
 }
 
 /// Searches the tables of a drive for a recorded load of ten hours a day.

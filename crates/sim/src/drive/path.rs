@@ -58,6 +58,13 @@ pub(crate) struct Wake {
     pub(super) rest: u64,
 }
 
+impl Wake {
+    /// Time in ns until the drive can serve the request.
+    pub(super) const fn whole_wait(self) -> u64 {
+        self.entry_left + self.exit + self.rest
+    }
+}
+
 /// The way down from the operational state, as an APST table leads.
 #[derive(Clone, Debug)]
 pub(crate) struct IdlePath {

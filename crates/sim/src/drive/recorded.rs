@@ -1,7 +1,8 @@
 //! A drive's power states under recorded I/O: the recording says when the drive was busy, the APST table what it does meanwhile.
 //!
 //! The load is as recorded. A request that has to wake the drive makes the busy period longer by its wait, and later
-//! requests come when they came. The recorded times hold whatever waits the recorded drive had by itself.
+//! requests come when they came. The recorded times hold whatever waits the recorded drive had by itself:
+//! [`take_wake_ups_out_of_busy_periods`] takes them out where the recorded drive and its table are known.
 
 use serde::Serialize;
 use wakepath_hardware::machine::DriveModel;
@@ -93,6 +94,33 @@ pub fn run_drive_under_recorded_io(
     })
 }
 
+/// Busy periods as a recorded drive would have had them without sleep: each is shorter by what its first request waited for
+/// the drive to wake up. `model` and `settings` are those of the recorded drive, idle since `begin` before the first period.
+pub fn take_wake_ups_out_of_busy_periods(
+    model: &DriveModel,
+    settings: &ApstSettings,
+    busy: &[BusyPeriod],
+    begin: Nanoseconds,
+) -> Vec<BusyPeriod> {
+    let Some(power) = DriveSetup::new(model, Some(settings)).power else {
+        return busy.to_vec();
+    };
+    let mut idle_from = begin;
+    let shortened = busy.iter().map(|period| {
+        let wait = match period.start.0.checked_sub(idle_from.0) {
+            None | Some(0) => 0,
+            Some(idle) => power.path.wake_after(idle).whole_wait(),
+        };
+        idle_from = period.end;
+        let end = period.end.0.saturating_sub(wait).max(period.start.0);
+        BusyPeriod {
+            end: Nanoseconds(end),
+            ..*period
+        }
+    });
+    shortened.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +194,43 @@ mod tests {
         let wait = deepest.wait_not_exceeded_by_share(0.99).unwrap();
         assert!(wait >= exit, "{wait:?} {exit:?}");
         assert_eq!(deepest.wait_not_exceeded_by_share(0.0), Some(wait));
+    }
+
+    #[test]
+    fn the_recorded_drives_own_wake_ups_are_taken_out_and_come_back_under_its_table() {
+        let model = DriveModel::find("sn530").unwrap();
+        let short = ApstSettings {
+            primary_timeout_ms: 10,
+            ..ApstSettings::default()
+        };
+        // A request that met an awake drive, and two that waited 11 ms for it.
+        let recorded = busy(&[(0, 1), (200, 212), (400, 412)]);
+        let without = take_wake_ups_out_of_busy_periods(&model, &short, &recorded, Nanoseconds(0));
+        assert_eq!(without, busy(&[(0, 1), (200, 201), (400, 401)]));
+        let again = run(&without, &short, 1);
+        assert_eq!(again.waits, [Nanoseconds::from_millis(11); 2]);
+        // 1 ms of service each, and not the waits.
+        assert!(
+            (again.whole.active_seconds - 0.003).abs() < 1e-9,
+            "{again:?}"
+        );
+        let awake = ApstSettings {
+            max_latency_us: 0,
+            ..ApstSettings::default()
+        };
+        let kept = take_wake_ups_out_of_busy_periods(&model, &awake, &recorded, Nanoseconds(0));
+        // A drive that never sleeps still rests.
+        let rest = model.rests().map(|[_, exit_us]| exit_us.micros_to_time().0);
+        let rest = rest.max().unwrap();
+        let shorter_by = kept.iter().zip(&recorded);
+        let shorter_by: Vec<u64> = shorter_by
+            .map(|(kept, all)| all.end.0 - kept.end.0)
+            .collect();
+        assert_eq!(shorter_by, [0, rest, rest]);
+        // A recorded wait shorter than the model's leaves nothing, and never less.
+        let shorter = busy(&[(200, 203)]);
+        let nothing = take_wake_ups_out_of_busy_periods(&model, &short, &shorter, Nanoseconds(0));
+        assert_eq!(nothing, busy(&[(200, 200)]));
     }
 
     #[test]

@@ -2,16 +2,23 @@
 //!
 //! The recording says when a drive had requests in flight; the model of a drive says what it draws and how long it takes to
 //! wake up. The load is as recorded: it does not wait for a slower drive with its next request.
+//!
+//! Requests of the recording waited for the recorded drive, too. Where the recording says which drive it was and which table it
+//! had, these waits are no work of the modelled drive.
 
 use std::path::Path;
 
-use wakepath_hardware::machine::DriveModel;
+use wakepath_hardware::drive::DriveLibrary;
+use wakepath_hardware::machine::{DriveInForce, DriveModel, Transition};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::in_force::apst_settings_under_set;
 use wakepath_policies::mechanism::Kind;
 use wakepath_replay::busy_periods::{RecordedDrive, read_busy_periods};
-use wakepath_sim::{DriveRun, RecordedDriveRun, run_drive_under_recorded_io};
-use wakepath_trace::recording::Reader;
+use wakepath_sim::{
+    DriveRun, RecordedDriveRun, run_drive_under_recorded_io, take_wake_ups_out_of_busy_periods,
+};
+use wakepath_system::nvme::ApstFeature;
+use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::Nanoseconds;
 use wakepath_units::causes::with_causes;
 use wakepath_units::spelling::suggestion_with_known_names;
@@ -34,6 +41,17 @@ pub struct DriveIo {
     pub doubts: Vec<String>,
     extent: (Nanoseconds, Nanoseconds),
     recorded: RecordedDrive,
+    sleep: Option<RecordedSleep>,
+}
+
+/// What a recording says of how its drive slept.
+#[derive(Clone, Debug)]
+struct RecordedSleep {
+    /// The drive's own model name.
+    model: String,
+    in_force: DriveInForce,
+    /// The library's drive with that name.
+    library_drive: Option<DriveModel>,
 }
 
 /// Names and values of metrics, as results have them.
@@ -90,7 +108,26 @@ impl DriveIo {
             duration: Nanoseconds(end.0.saturating_sub(begin.0)),
             doubts,
             extent: read.extent,
+            sleep: RecordedSleep::from_metadata(reader.metadata(), &report.name),
             recorded,
+        })
+    }
+
+    /// Whether the recorded drive and its table are known, so that waits for its wake-ups are taken out of its work. A modelled
+    /// drive with the recorded one's name stands for it.
+    pub fn knows_recorded_sleep(&self, modelled: &DriveModel) -> bool {
+        self.find_recorded_drive(modelled).is_some()
+    }
+
+    /// The recorded drive with the table that it had; `None` if the recording does not say, or nobody knows the drive.
+    fn find_recorded_drive(&self, modelled: &DriveModel) -> Option<DriveModel> {
+        let sleep = self.sleep.as_ref()?;
+        let declared = modelled.power.as_ref().map(|power| &power.declared.model);
+        let is_modelled = modelled.name == sleep.model || declared == Some(&sleep.model);
+        let known = is_modelled.then_some(modelled);
+        Some(DriveModel {
+            in_force: Some(sleep.in_force.clone()),
+            ..known.or(sleep.library_drive.as_ref())?.clone()
         })
     }
 
@@ -104,14 +141,56 @@ impl DriveIo {
         set: &PolicySet,
     ) -> Result<RecordedDriveRun, StudyError> {
         check_set_concerns_drives_only(set)?;
+        let work = self.find_recorded_drive(drive).map(|recorded| {
+            let settings = apst_settings_under_set(&recorded, &PolicySet::default());
+            let busy = &self.recorded.busy;
+            take_wake_ups_out_of_busy_periods(&recorded, &settings, busy, self.extent.0)
+        });
         run_drive_under_recorded_io(
             drive,
             &apst_settings_under_set(drive, set),
-            &self.recorded.busy,
+            work.as_ref().unwrap_or(&self.recorded.busy),
             self.extent,
             TIME_BLOCKS,
         )
         .map_err(|e| StudyError::Settings(e.to_string()))
+    }
+}
+
+impl RecordedSleep {
+    /// `None`: the recording names no model of the device, or no table.
+    fn from_metadata(metadata: &Metadata, device: &str) -> Option<Self> {
+        let mut devices = metadata.devices.iter();
+        let model = devices.find(|known| known.name == device)?.model.as_ref()?;
+        let model = model.trim().to_owned();
+        // A namespace `nvme0n1` is of the controller `nvme0`.
+        let (controller, _) = device.rsplit_once('n')?;
+        let mut settings = metadata.settings.iter();
+        let table = settings.find(|setting| {
+            setting.name == "apst" && setting.places.iter().any(|place| place == controller)
+        })?;
+        let feature = ApstFeature::parse(&table.value)?;
+        let entries = feature.table.entries();
+        let rows = entries.filter(|entry| entry.timeout_ms > 0);
+        let in_force = DriveInForce {
+            latency_tolerance_us: None,
+            apst: Some(feature.enabled),
+            table: rows
+                .map(|entry| Transition {
+                    from: entry.state,
+                    to: entry.target,
+                    idle_ms: entry.timeout_ms,
+                })
+                .collect(),
+        };
+        // The name is a stranger's: it is looked up in the library, and names no file.
+        let in_library = DriveLibrary::builtin().find_one_model(&model).ok();
+        let library_drive = in_library.and_then(|entry| DriveModel::find(&entry.name).ok());
+        Some(Self {
+            model,
+            in_force,
+            library_drive,
+        })
     }
 }
 
@@ -201,21 +280,33 @@ fn wait_us_not_exceeded_by_share(run: &RecordedDriveRun, share: f64) -> Option<f
 
 #[cfg(test)]
 mod tests {
-    use wakepath_trace::recording::{Block, Event, EventKind, Metadata, Overwrite, Writer};
-
-    use wakepath_hardware::machine::DriveInForce;
+    use wakepath_hardware::Machine;
+    use wakepath_trace::recording::{
+        Block, BlockDevice, Event, EventKind, Metadata, Overwrite, RecordedSetting, Writer,
+    };
 
     use super::*;
+    use crate::recorder::describe_drive_settings;
 
     /// A request of 1 ms every `gap_ms`, 40 times, on each of the devices.
     fn recording(devices: &[u32], gap_ms: u64) -> (tempfile::TempDir, std::path::PathBuf) {
+        recording_that_tells(devices, gap_ms, 1, Metadata::default())
+    }
+
+    /// Requests of `request_ms`, 40 times on each of the devices, in a recording with metadata.
+    fn recording_that_tells(
+        devices: &[u32],
+        gap_ms: u64,
+        request_ms: u64,
+        metadata: Metadata,
+    ) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.parquet");
-        let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
+        let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
         for index in 1..=40_u64 {
             for (after_ms, kind) in [
                 (0, EventKind::BlockIssue as fn(Block) -> EventKind),
-                (1, EventKind::BlockComplete),
+                (request_ms, EventKind::BlockComplete),
             ] {
                 for device in devices {
                     let block = Block {
@@ -278,6 +369,70 @@ mod tests {
         });
         assert_eq!(unchanged.to_bits(), off.to_bits());
         assert!(unchanged > short);
+    }
+
+    /// Settings of a machine whose drive is an SN530, under a policy set.
+    fn settings_under_set(set: &str) -> Vec<RecordedSetting> {
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.drive = DriveModel::find("sn530").unwrap();
+        describe_drive_settings(&machine, &set.parse().unwrap())
+    }
+
+    /// What a recording tells of its drive: the model name and the settings.
+    fn metadata_of_drive(model: Option<&str>, settings: Vec<RecordedSetting>) -> Metadata {
+        Metadata {
+            devices: vec![BlockDevice {
+                device: 1,
+                name: "nvme0n1".to_owned(),
+                model: model.map(str::to_owned),
+            }],
+            settings,
+            ..Metadata::default()
+        }
+    }
+
+    #[test]
+    fn what_the_recorded_drive_took_to_wake_up_is_no_work_of_the_modelled_one() {
+        let model = "WDC PC SN530 SDBPNPZ-256G-1006";
+        let (slept, own) = ("apst[primary_timeout_ms=10]", Some(model));
+        let sn530 = DriveModel::find("sn530").unwrap();
+        let other = DriveModel::find("Samsung SSD 980 PRO 1TB").unwrap();
+        // Each request came after 78 ms and took 12 ms, 11 ms of them to wake the drive. Nobody saw the idle time before the first.
+        let check = |metadata: Metadata, modelled: &DriveModel, work: Option<f64>| {
+            let (_folder, path) = recording_that_tells(&[1], 90, 12, metadata);
+            let io = DriveIo::read(&path, None).unwrap();
+            assert_eq!(io.knows_recorded_sleep(modelled), work.is_some());
+            let run = io.run_under_set(modelled, &slept.parse().unwrap()).unwrap();
+            let wait = run.waits.last().unwrap().0 as f64 / 1e9;
+            let work = work.unwrap_or(0.012);
+            // The recording ends with its last completion, and the last request's work only begins after its wait.
+            let expected = 0.012 + 38.0 * work + work.min(0.012 - wait);
+            let found = run.whole.active_seconds;
+            assert!((found - expected).abs() < 1e-6, "{found} {expected} {wait}");
+        };
+        let rests = sn530.rests().map(|[_, exit_us]| exit_us.value / 1e6);
+        let rest = rests.fold(0.0, f64::max);
+        assert!(rest > 0.0);
+        for modelled in [&sn530, &other] {
+            let told = metadata_of_drive(own, settings_under_set(slept));
+            check(told, modelled, Some(0.001));
+            // A drive that never sleeps still rests.
+            let awake = metadata_of_drive(own, settings_under_set("apst[max_latency_us=0]"));
+            check(awake, modelled, Some(0.012 - rest));
+        }
+        let ours = DriveModel {
+            name: "a drive of ours".to_owned(),
+            ..sn530.clone()
+        };
+        let in_no_library = metadata_of_drive(Some("a drive of ours"), settings_under_set(slept));
+        check(in_no_library.clone(), &ours, Some(0.001));
+        for untold in [
+            in_no_library,
+            metadata_of_drive(own, Vec::new()),
+            metadata_of_drive(None, settings_under_set(slept)),
+        ] {
+            check(untold, &sn530, None);
+        }
     }
 
     #[test]

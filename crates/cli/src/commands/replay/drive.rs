@@ -35,6 +35,8 @@ struct DriveUnderTables<'a> {
     device: &'a str,
     requests: u64,
     seconds: f64,
+    /// Whether the waits for the recorded drive's own wake-ups are known and taken out.
+    recorded_wake_ups_are_out: bool,
     tables: Vec<TableFigures>,
 }
 
@@ -98,6 +100,7 @@ pub(super) fn print_drive_under_tables(
         device: &io.device,
         requests: io.requests,
         seconds: io.duration.0 as f64 / 1e9,
+        recorded_wake_ups_are_out: io.knows_recorded_sleep(&drive),
         tables,
     };
     match args.format {
@@ -139,10 +142,15 @@ fn write_tables_as_text(out: &mut Screen, found: &DriveUnderTables<'_>) -> anyho
     });
     output::write_table(out, &header, rows)?;
     writeln!(out)?;
-    out.write_folded(
+    let recorded_waits = if found.recorded_wake_ups_are_out {
+        "What requests waited for the recorded drive to wake up is taken out."
+    } else {
+        "The recording does not say how its drive slept: what requests waited for that counts as work."
+    };
+    let about_waits = format!(
         "Waits are those of requests that found the drive asleep or falling asleep. The load is as recorded: it does not \
-         wait for a slower drive.",
-        0,
-    )?;
+         wait for a slower drive. {recorded_waits}"
+    );
+    out.write_folded(&about_waits, 0)?;
     Ok(())
 }

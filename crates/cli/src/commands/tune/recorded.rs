@@ -194,6 +194,11 @@ pub(super) fn search_tables(
         None => "that the kernel programs by itself",
     };
     note!("(in force) stands for the table {in_force}");
+    if !recordings.iter().all(|io| io.knows_recorded_sleep(drive)) {
+        note!(
+            "a recording does not say how its drive slept: what requests waited for that counts as work"
+        );
+    }
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
         let timed = choose_sets_to_time(&space, rayon::current_num_threads());
