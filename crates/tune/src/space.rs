@@ -786,26 +786,38 @@ mod tests {
 
     #[test]
     fn recommended_sets_come_before_profiles_and_single_changes() {
-        let mut space = space(&["idle", "cpu-latency", "profiles"]).unwrap();
-        let sets = [
-            "teo",
-            "teo + cpu-latency[limit=1us]",
-            "epp[value=power]",
-            "unchanged",
-        ];
+        let over = ["idle", "cpu-latency", "profiles"];
+        let mut space = space_on("laptop", &over).unwrap();
+        let limits = texts_of_dimension(&space, "cpu-latency");
+        let both = format!("teo@6.12 + {}", limits[0]);
+        // `epp` is no part of the space, and what is in force comes first anyway.
+        let sets = ["teo", &both, "epp[value=power]", "unchanged"];
         space.try_sets_first(&sets.map(|set| set.parse().unwrap()));
         let all = space.choices_to_begin_with();
         let begin: Vec<String> = all[..3]
             .iter()
             .map(|choice| space.policy_set_of_choice(choice).unwrap().to_string())
             .collect();
-        assert_eq!(
-            begin,
-            ["unchanged", "teo@6.12", "teo@6.12 + cpu-latency[limit=1us]"]
-        );
+        assert_eq!(begin, ["unchanged", "teo@6.12", &both]);
+        let profiles = space.profiles.len();
+        assert!(profiles > 0);
+        let numbers = all[3..3 + profiles].iter().map(|choice| choice.profile);
+        let expected: Vec<Option<usize>> = (0..profiles).map(Some).collect();
+        assert_eq!(numbers.collect::<Vec<_>>(), expected);
+        // Every policy by itself but `teo`, which was recommended.
+        let single = &all[3 + profiles..];
+        let policies = space.dimensions.iter().map(|d| d.choices.len());
+        assert_eq!(single.len(), policies.sum::<usize>() - 1);
+        for choice in single {
+            assert_eq!(
+                (choice.profile, choice.count_changed_dimensions()),
+                (None, 1)
+            );
+        }
         let once: BTreeSet<&SetChoice> = all.iter().collect();
         assert_eq!(once.len(), all.len());
         assert_eq!(space.first.len(), 2);
+        assert!(space_on("laptop", &over[..2]).unwrap().profiles.is_empty());
     }
 
     #[test]

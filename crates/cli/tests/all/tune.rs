@@ -1,5 +1,5 @@
 //! `wakepath tune` as a whole command.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use assert_cmd::assert::Assert;
 use predicates::prelude::*;
@@ -252,18 +252,57 @@ fn progress_counts_every_search_and_the_variation_of_assumed_figures() {
     assert!(0 < done && done <= total, "{done} of {total}");
 }
 
+/// What a page has under the heading that begins with this text.
+fn part_under_heading<'a>(html: &'a str, title: &str) -> &'a str {
+    let heading = format!("-title\">{title}");
+    let (_, part) = html
+        .split_once(&heading)
+        .unwrap_or_else(|| panic!("{title}: {html}"));
+    part.split_once("</section>").unwrap().0
+}
+
+/// The answers in sentences of a slider's limits, in order.
+fn answers_of_limits(html: &str) -> Vec<&str> {
+    let choices = html.split("<div class=\"choice\"").skip(1);
+    choices
+        .map(|choice| {
+            let (_, sentence) = choice.split_once("<p class=\"sentence\">").unwrap();
+            sentence.split_once("</p>").unwrap().0
+        })
+        .collect()
+}
+
 #[test]
 fn a_page_has_the_answer_and_a_slider_of_limits_that_were_searched() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tune.html");
     let page = ["-o", file.to_str().unwrap(), "--slider", "300,600"];
-    let keep = ["--keep", "p99_us < 450", "--no-sensitivity"];
+    let keep = ["--keep", "p99_us < 450"];
     tune_limits(&[&keep[..], &page].concat()).success();
     let html = std::fs::read_to_string(&file).unwrap();
+    for (title, row) in [
+        ("<bdi>The best sets</bdi>", "(in force)"),
+        ("<bdi>Each load</bdi>", "rest"),
+        ("<bdi>Conditions under ", "p99_us &lt; 450"),
+        ("<bdi>Without one of its parts</bdi>", "cpu-latency["),
+        ("<bdi>Would change the answer, of ", "idle_state."),
+        ("Not measured", "drive.write_service_us"),
+    ] {
+        let table = part_under_heading(&html, title);
+        let first_cell = format!("<th scope=\"row\"><bdi>{row}");
+        assert!(table.contains(&first_cell), "{title}: {row}: {table}");
+    }
+    // A stricter limit costs more, and the loosest is kept by what is in force.
+    let answers = answers_of_limits(&html);
+    let is_best = |answer: &str| answer.contains("Best on rk3399: cpu-latency[limit=");
+    let [strict, asked, loose] = &answers[..] else {
+        panic!("{answers:?}");
+    };
     assert!(
-        html.contains("Best on rk3399") || html.contains("Keep what is in force"),
-        "{html}"
+        is_best(strict) && is_best(asked) && strict != asked,
+        "{answers:?}"
     );
+    assert!(loose.contains("Keep what is in force"), "{answers:?}");
     assert!(
         html.contains("default-src 'none'") && !html.contains("<script"),
         "{html}"
