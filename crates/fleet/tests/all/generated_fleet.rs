@@ -100,6 +100,16 @@ pub(crate) type CaptureFiles = BTreeMap<String, String>;
 
 /// The files of a healthy machine. Counters, times and traffic vary from machine to machine.
 pub(crate) fn generate_capture(kind: &MachineKind, random: &mut Pcg64Mcg) -> CaptureFiles {
+    generate_capture_with_cpus(kind, CPUS, random)
+}
+
+/// The files of a healthy machine with so many CPUs.
+pub(crate) fn generate_capture_with_cpus(
+    kind: &MachineKind,
+    cpus: usize,
+    random: &mut Pcg64Mcg,
+) -> CaptureFiles {
+    let all_cpus = format!("0-{}", cpus - 1);
     let mut files = CaptureFiles::new();
     let mut add = |path: &str, content: String| {
         files.insert(path.to_owned(), content);
@@ -116,7 +126,7 @@ pub(crate) fn generate_capture(kind: &MachineKind, random: &mut Pcg64Mcg) -> Cap
     } else {
         "GenuineIntel"
     };
-    let cpuinfo: Vec<String> = (0..CPUS)
+    let cpuinfo: Vec<String> = (0..cpus)
         .map(|cpu| {
             format!(
                 "processor\t: {cpu}\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
@@ -132,9 +142,9 @@ pub(crate) fn generate_capture(kind: &MachineKind, random: &mut Pcg64Mcg) -> Cap
     add("proc/sys/kernel/osrelease", format!("{}\n", kind.kernel));
     let system = "sys/devices/system/cpu";
     for (file, content) in [
-        ("online", "0-1"),
-        ("present", "0-1"),
-        ("possible", "0-1"),
+        ("online", &*all_cpus),
+        ("present", &all_cpus),
+        ("possible", &all_cpus),
         ("smt/active", "0"),
         ("cpuidle/current_driver", "intel_idle"),
         ("cpuidle/current_governor", kind.governor),
@@ -142,7 +152,7 @@ pub(crate) fn generate_capture(kind: &MachineKind, random: &mut Pcg64Mcg) -> Cap
     ] {
         add(&format!("{system}/{file}"), format!("{content}\n"));
     }
-    for cpu in 0..CPUS {
+    for cpu in 0..cpus {
         let folder = format!("{system}/cpu{cpu}");
         add(
             &format!("{folder}/power/pm_qos_resume_latency_us"),
@@ -447,7 +457,8 @@ pub(crate) struct GeneratedFleet {
     pub(crate) by_rack: BTreeMap<&'static str, usize>,
 }
 
-/// Generates a fleet with all faults, each on a machine of the largest kinds, chosen by `seed`.
+/// Generates a fleet with all faults, each on a machine of its own. `seed` chooses the kind, the smallest as often as the
+/// largest, and then the machine.
 pub(crate) fn generate_fleet(machines: usize, seed: u64) -> GeneratedFleet {
     // In memory where possible: a drive may take minutes to remove 60,000 small files.
     let folder = tempfile::tempdir_in("/dev/shm")
@@ -465,13 +476,17 @@ pub(crate) fn generate_fleet(machines: usize, seed: u64) -> GeneratedFleet {
         fleet.by_rack.insert(kind.rack, count);
         planned.extend((0..count).map(|number| (place, format!("{}/{number:04}", kind.rack))));
     }
-    // The release of the planted fault is of series 6.12.
-    let candidates: Vec<usize> = (0..planned.len())
-        .filter(|index| planned[*index].0 < 2)
+    // The release of the planted fault is of series 6.12: a machine of another series would be a class of its own.
+    let kinds: Vec<usize> = (0..KINDS.len())
+        .filter(|kind| KINDS[*kind].kernel.starts_with("6.12."))
         .collect();
     let mut faults: BTreeMap<usize, usize> = BTreeMap::new();
     for fault in 0..FAULTS.len() {
         loop {
+            let kind = kinds[random.random_range(0..kinds.len())];
+            let candidates: Vec<usize> = (0..planned.len())
+                .filter(|index| planned[*index].0 == kind)
+                .collect();
             let place = candidates[random.random_range(0..candidates.len())];
             if faults.values().all(|taken| *taken != fault) && !faults.contains_key(&place) {
                 faults.insert(place, fault);

@@ -50,10 +50,11 @@ pub(crate) fn survey(folder: &Path, examined_per_class: usize) -> Result<FleetSu
     })
 }
 
-/// Most memory that this process has had, in bytes (`VmHWM`, `Documentation/filesystems/proc.rst`).
-fn peak_memory() -> u64 {
+/// Memory of this process in bytes, by a line of its status: `VmRSS:` now, `VmHWM:` the most so far
+/// (`Documentation/filesystems/proc.rst`).
+pub(crate) fn memory_in_status(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let line = status.lines().find(|line| line.starts_with(name));
     let kib = line
         .and_then(|line| line.split_whitespace().nth(1))
         .unwrap();
@@ -110,6 +111,6 @@ pub(crate) fn survey_generated_fleet(machines: usize, seed: u64) -> FoundFaults 
             .map(|fact| fact.what.clone())
             .collect(),
         others: others.map(|name| (*name).to_owned()).collect(),
-        peak_bytes: peak_memory(),
+        peak_bytes: memory_in_status("VmHWM:"),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng;
@@ -11,10 +12,11 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_fleet::{FleetSurvey, SurveyRequest, survey_fleet};
 
 use crate::generated_fleet::{
-    FAULTS, KINDS, VARIED_FACTS, generate_capture, generate_fleet, write_capture,
+    FAULTS, KINDS, VARIED_FACTS, generate_capture, generate_capture_with_cpus, generate_fleet,
+    write_capture,
 };
 use crate::planted_faults::{
-    LEAST_NAMED, MOST_MEMORY, MOST_OTHERS, survey, survey_generated_fleet,
+    LEAST_NAMED, MOST_MEMORY, MOST_OTHERS, memory_in_status, survey, survey_generated_fleet,
 };
 
 /// Surveys a generated fleet: six classes, and at least 18 of 20 faults with at most 5 other machines.
@@ -40,6 +42,44 @@ fn planted_faults_of_two_thousand_machines_are_named() {
     for seed in 1..=3 {
         find_planted_faults(2000, seed);
     }
+}
+
+/// CPUs of a large server, and how many of them are surveyed, for the memory of 2,000.
+const SERVER_CPUS: usize = 64;
+const SERVERS: u64 = 100;
+const FLEET: u64 = 2000;
+
+/// Where this variable is set, the test has a process of its own: other tests would add to its memory.
+const ALONE: &str = "WAKEPATH_SURVEY_ALONE";
+
+#[test]
+#[ignore = "nightly: 260,000 files"]
+fn two_thousand_servers_of_64_cpus_would_fit_into_the_memory() {
+    if std::env::var_os(ALONE).is_none() {
+        let name = "survey::two_thousand_servers_of_64_cpus_would_fit_into_the_memory";
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--ignored", "--nocapture"])
+            .env(ALONE, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    // In memory where possible, as the generated fleets are.
+    let folder = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let mut random = Pcg64Mcg::seed_from_u64(11);
+    for number in 0..SERVERS {
+        let files = generate_capture_with_cpus(&KINDS[0], SERVER_CPUS, &mut random);
+        write_capture(&folder.path().join(format!("{number:04}")), &files);
+    }
+    let before = memory_in_status("VmRSS:");
+    let found = survey(folder.path(), 0).unwrap();
+    assert_eq!(names(&found).len() as u64, SERVERS);
+    let more = memory_in_status("VmHWM:") - before;
+    let of_fleet = before + more * FLEET / SERVERS;
+    println!("{SERVERS} servers took {more} bytes, {FLEET} would take {of_fleet}");
+    assert!(of_fleet <= MOST_MEMORY, "{of_fleet}");
 }
 
 /// A folder with these captures of the first kind, all healthy and unlike in their counters.
