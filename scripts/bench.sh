@@ -10,11 +10,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dry_run= statistics= searches=(20 board-power board-writes) roll_outs=10000 captures=2000 recordings_mb=1000
+# `--statistics` has the features of the whole workspace: what `make test` has built need not be built again.
+packages=(-p wakepath-tune -p wakepath-watch -p wakepath-fleet)
 for option in "$@"; do
     case $option in
         --dry-run) dry_run=1 ;;
         --all-searches) searches=(100) ;;
-        --statistics) statistics=1 searches=(10 board-power) roll_outs=500 captures=300 recordings_mb=60 ;;
+        --statistics) statistics=1 packages=(--workspace) searches=(10 board-power) roll_outs=500 captures=300 recordings_mb=60 ;;
         *)
             echo "bench: unknown option $option; there are --dry-run, --all-searches and --statistics" >&2
             exit 2
@@ -40,7 +42,7 @@ if [ -z "$statistics" ]; then
     scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$PROGRAM" --train'
     cargo build --quiet --release --locked -p wakepath-conformance -p wakepath-cli
 fi
-cargo build --quiet --profile "$profile" --locked -p wakepath-tune -p wakepath-watch -p wakepath-fleet \
+cargo build --quiet --profile "$profile" --locked "${packages[@]}" \
     --example search_quality --example canary_figures --example fleet_figures --example fleet_recordings
 examples=target/${profile/#dev/debug}/examples
 

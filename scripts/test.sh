@@ -141,6 +141,8 @@ step mutants conformance mutants
     step fuzz env FUZZ_SECONDS="$fuzz_seconds" FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-2}" \
         FUZZ_COVERAGE="$fuzz_coverage" scripts/fuzz.sh
 [ -z "$package_began" ] || finish package
+# Whether searches, canary and fleets still find what they found. With the profile of the tests, so that little is left to build.
+[ -z "$nightly" ] || step statistics env WAKEPATH_PROFILE=dev scripts/bench.sh --statistics
 # It makes the wheel anew, so nothing may use that meanwhile.
 [ -z "$nightly" ] || step dist scripts/test-dist.sh
 
@@ -167,7 +169,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format bench-format bench-lock clippy bench-clippy ruff ruff-format mypy site doc calibrate-here wheel dist conformance mutants; do
+for name in format bench-format bench-lock clippy bench-clippy ruff ruff-format mypy site doc calibrate-here wheel statistics dist conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
