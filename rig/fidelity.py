@@ -357,15 +357,25 @@ def off_table(cells: list[Compared]) -> list[str]:
     return lines
 
 
+def near_count(cells: list[Compared], metric: str) -> str:
+    """In how many of the cells that measured a metric it is near: `N of M`."""
+    measured = [cell for cell in cells if metric in cell.lab.metrics and metric in cell.sim.metrics]
+    limit = CELL_GOALS.get(metric, CELL_GOALS["mean_us"])
+    return f"{sum(cell.near(metric, limit) for cell in measured)} of {len(measured)}"
+
+
 def model_table(cells: list[Compared]) -> list[str]:
-    """The mean latencies of cells of single models, real and simulated, a row for each machine, job and policy."""
-    limit = CELL_GOALS["mean_us"]
-    near = sum(cell.near("mean_us", limit) for cell in cells)
+    """The cells of single models: how many are near, and a row for each with its mean latencies, real and simulated."""
+    goals = [near_count(cells, metric) for metric in ("mean_us", "iops", "sync_mean_us")]
+    shares_near = sum(abs(cell.shares_off()[1]) <= SHARE_GOAL for cell in cells)
     lines = [
         "",
         "## Single models compared with real kernels",
         "",
-        f"Mean latency in us, real and simulated. It is within {limit:g} % in {near} of {len(cells)} cells.",
+        "Mean latency in us, real and simulated. "
+        f"It is within {CELL_GOALS['mean_us']:g} % in {goals[0]} cells, IOPS in {goals[1]},",
+        f"the mean time of fsync in {goals[2]}. "
+        f"The share of each idle state is within {SHARE_GOAL:g} points in {shares_near} of {len(cells)}.",
         "",
         "| machine | job | policy | real | simulated | off by % |",
         "|---|---|---|---|---|---|",
