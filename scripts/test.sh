@@ -135,6 +135,8 @@ if [ -x "$python/maturin" ]; then
 else
     python_skips=$((python_skips + 2))
 fi
+# The page of the laboratory is what the model makes of the stored measurements.
+[ -z "$nightly" ] || step fidelity rig/laboratory/run.sh target/debug/wakepath check
 step conformance conformance run
 step mutants conformance mutants
 [ "$fuzz_seconds" = 0 ] ||
@@ -169,7 +171,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format bench-format bench-lock clippy bench-clippy ruff ruff-format mypy site doc calibrate-here wheel statistics dist conformance mutants; do
+for name in format bench-format bench-lock clippy bench-clippy ruff ruff-format mypy site doc calibrate-here wheel statistics dist fidelity conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do

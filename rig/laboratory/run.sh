@@ -1,10 +1,17 @@
 #!/bin/bash
 # Runs all cells of the fidelity suite and writes docs/background/fidelity.md. The argument is wakepath; with `stored` behind it, the
-# measurements of rig/laboratory/measured are taken, and no guest runs.
+# measurements of rig/laboratory/measured are taken, and no guest runs. With `check` the page is made of these, and compared only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$1 how=${2:-measure}
-if [ "$how" != stored ]; then
+case $how in
+    measure | stored | check) ;;
+    *)
+        echo "run.sh: unknown word '$how'; expected nothing, stored or check" >&2
+        exit 2
+        ;;
+esac
+if [ "$how" = measure ]; then
     rig/own_kernel.py 6.12
     rig/own_kernel.py 6.12 --hz 1000
     rig/own_kernel.py 6.12 --irq-time
@@ -13,7 +20,7 @@ suite=() others=() models=()
 for study in rig/laboratory/{fidelity,others,buffered,commits,read-ahead,polling,mapped,ring,checking,threads,servers,ext4,xfs}-*.toml; do
     name=$(basename "$study" .toml)
     folder=target/fidelity/$name measured=rig/laboratory/measured/$name.jsonl
-    if [ "$how" = stored ]; then
+    if [ "$how" != measure ]; then
         rig/lab.py "$study" -o "$folder" --force --program "$program" --measured "$measured"
     else
         # Jobs outside the suite have another seed, too.
@@ -28,5 +35,11 @@ for study in rig/laboratory/{fidelity,others,buffered,commits,read-ahead,polling
     esac
 done
 rig/fidelity.py "${suite[@]}" --others "${others[@]}" --models "${models[@]}" --cells target/fidelity.csv >target/fidelity.md
-mv target/fidelity.md docs/background/fidelity.md
-mv target/fidelity.csv docs/background/data/fidelity.csv
+page=docs/background/fidelity.md cells=docs/background/data/fidelity.csv
+if [ "$how" = check ]; then
+    diff -u "$page" target/fidelity.md
+    diff -u "$cells" target/fidelity.csv
+    exit
+fi
+mv target/fidelity.md "$page"
+mv target/fidelity.csv "$cells"
