@@ -33,14 +33,36 @@ for affinity in 0 1 2; do
 done
 # A vector moves when it next interrupts.
 cat "/proc/irq/$irq/effective_affinity_list" >/out/interrupted-cpu.txt
+# Whether CPUs share the last cache by the scheduler's domains, which decide where rq_affinity 1 completes. They are shown when asked for.
+echo Y >/sys/kernel/debug/sched/verbose
+cat /sys/kernel/debug/sched/domains/cpu0/domain*/flags >/out/domains.txt
 
-# The other CPU goes while the load runs, and comes back. The load takes at least five seconds.
+reads_of() {
+    sed 's/^ *\([0-9]*\).*/\1/' "/sys/block/$1/stat"
+}
+
+# wait_for_reads DRIVE NUMBER: until so many more reads completed, at most two minutes.
+wait_for_reads() {
+    until_read=$(($(reads_of "$1") + $2))
+    for second in $(seq 120); do
+        [ "$(reads_of "$1")" -lt $until_read ] || return 0
+        sleep 1
+    done
+    return 1
+}
+
+# The other CPU goes while the load runs, and comes back before the load's 4000 reads are over. Notes: CPUs online meanwhile, reads
+# meanwhile, CPUs online afterwards.
 (
-    sleep 1
+    wait_for_reads "$own" 100 || true
     echo 0 >/sys/devices/system/cpu/cpu1/online
-    sleep 2
+    before=$(reads_of "$own")
+    cat /sys/devices/system/cpu/online
+    wait_for_reads "$own" 200 || true
+    echo $(($(reads_of "$own") - before))
     echo 1 >/sys/devices/system/cpu/cpu1/online
-) &
+    cat /sys/devices/system/cpu/online
+) >/out/cpu-offline.notes &
 cell cpu-offline "$own" number_ios=2000
 wait
 

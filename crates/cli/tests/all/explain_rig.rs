@@ -203,20 +203,56 @@ fn check_cells(guest: &Guest, threads: bool) {
         "{affinities:?}"
     );
 
-    largest_kind(guest, "cpu-offline");
+    check_completions_near_submitter(guest, affinities[1], elsewhere, threads);
 
-    // A polled queue has no interrupt.
-    if !notes.contains("polled:") {
-        let kind = largest_kind(guest, "polled");
-        let known = share_with_interrupt(guest, "polled");
-        assert!(known < 0.1, "{known} have an interrupt");
-        assert!(share(&kind, "awake") > 0.9, "{kind}");
-    }
+    largest_kind(guest, "cpu-offline");
+    check_absence_of_cpu(guest);
+
+    // A polled queue has no interrupt. Linux 6.12 polls for io_uring.
+    assert!(!notes.contains("polled:"), "{notes}");
+    let kind = largest_kind(guest, "polled");
+    let known = share_with_interrupt(guest, "polled");
+    assert!(known < 0.1, "{known} have an interrupt");
+    assert!(share(&kind, "awake") > 0.9, "{kind}");
 
     largest_kind(guest, "threaded");
     check_interrupts(guest, "threaded");
     let known = share_with_interrupt(guest, "threaded");
     assert!(known > 0.3, "{known} have the interrupt of their thread");
+}
+
+/// With `rq_affinity` 1, the interrupted CPU completes itself if it shares its last cache with the CPU that reads, and else hands
+/// completions over.
+/// `handed_over`: share of requests that another CPU completed.
+fn check_completions_near_submitter(
+    guest: &Guest,
+    handed_over: f64,
+    elsewhere: bool,
+    threads: bool,
+) {
+    let flags = guest.text("domains.txt");
+    assert!(
+        flags.contains("SD_"),
+        "no domains of the scheduler: {flags}"
+    );
+    println!("rq_affinity 1: {handed_over} completed by another CPU, {flags}");
+    if flags.contains("SD_SHARE_LLC") {
+        assert!(handed_over < 0.02, "{handed_over}");
+    } else {
+        // As with `rq_affinity` 2.
+        assert!(!elsewhere || threads || handed_over > 0.2, "{handed_over}");
+    }
+}
+
+/// The other CPU was away while the load read, and came back.
+fn check_absence_of_cpu(guest: &Guest) {
+    let notes = guest.text("cpu-offline.notes");
+    let [meanwhile, reads, afterwards] = notes.lines().collect::<Vec<_>>()[..] else {
+        panic!("{notes}");
+    };
+    assert_eq!([meanwhile, afterwards], ["0", "0-1"], "{notes}");
+    let reads: u64 = reads.parse().unwrap();
+    assert!(reads >= 200, "{reads} reads without CPU 1");
 }
 
 #[test]
