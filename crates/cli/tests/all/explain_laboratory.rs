@@ -234,6 +234,8 @@ impl Seen {
         let handlers = self.handlers.get(&noted.cpu)?;
         let handler = handlers.get(handlers.partition_point(|time| *time < noted.raised))?;
         let seen = period.map_or(*handler, |(exit, _)| exit.min(*handler));
+        // A handler that ran already completes without an event of its own.
+        let seen = seen.min(*completed);
         Some(TrueParts {
             issued: *issued,
             end: noted.end,
@@ -497,15 +499,21 @@ fn judge(name: &str, kind: &Value, truth: &Truth) -> Option<Judged> {
         [DRIVE_SHARE * drive, more, fewer],
     );
     let out = truth.mean_ns(|parts| (parts.drive + parts.exit) as f64);
+    let latency = truth.mean_ns(|parts| parts.latency as f64);
     judged.judge_figure(
         &format!("{name}: exits in the mean"),
         charged + mean_begun,
         out - rest,
-        [
-            PART_SHARE * truth.mean_ns(|parts| parts.latency as f64),
-            fewer,
-            more,
-        ],
+        [PART_SHARE * latency, fewer, more],
+    );
+    // Where one CPU does all, this takes 2 to 4 us: the share of the mean alone would prove little.
+    let beyond = (PART_SHARE * latency - EXIT_NS).max(0.0);
+    let behind = ["interrupt_ns", "remote_exit_ns", "remote_ns"];
+    judged.judge_figure(
+        &format!("{name}: interrupt and other CPU"),
+        behind.map(|part| number(&kind["parts"][part])).iter().sum(),
+        latency - out,
+        [EXIT_NS, beyond, beyond],
     );
     Some(judged)
 }
@@ -518,10 +526,36 @@ fn check_premises(truth: &Truth) {
     assert!((c1e - c6).abs() < EXIT_NS / 2.0, "C1E {c1e}, C6 {c6} ns");
 }
 
+/// The cells of a guest, explained.
+#[derive(Default)]
+struct ExplainedCells {
+    /// Job and policy of cells with figures that are all as near as wanted.
+    near: Vec<String>,
+    /// Each cell's share of requests that another CPU completed.
+    remote_shares: Vec<f64>,
+}
+
+impl ExplainedCells {
+    /// Whether a cell whose job or policy has one of these words is as near as wanted.
+    fn has_near(&self, words: &[&str]) -> bool {
+        let mut near = self.near.iter();
+        near.any(|cell| words.iter().any(|word| cell.contains(word)))
+    }
+}
+
+/// Job and policy of each run, by its number, as the guest wrote them down.
+fn read_names(out: &Path) -> BTreeMap<String, String> {
+    let log = fs::read_to_string(out.join("guest-1/log.txt")).unwrap();
+    let runs = log.lines().filter_map(|line| line.strip_prefix("run "));
+    runs.filter_map(|run| run.split_once(": "))
+        .map(|(number, name)| (number.to_owned(), name.to_owned()))
+        .collect()
+}
+
 /// Explains every recording: nothing contradicts the truth, and in so many cells at least each figure is as near as wanted.
-/// Returns each cell's share of requests that another CPU completed.
-fn check_cells(out: &Path, fewest: usize) -> Vec<f64> {
-    let (mut near, mut wrong) = (0, Vec::new());
+fn check_cells(out: &Path, fewest: usize) -> ExplainedCells {
+    let (mut cells, mut wrong) = (ExplainedCells::default(), Vec::new());
+    let names = read_names(out);
     let mut recordings: Vec<PathBuf> = fs::read_dir(out.join("recordings"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -529,7 +563,6 @@ fn check_cells(out: &Path, fewest: usize) -> Vec<f64> {
         .collect();
     recordings.sort();
     let mut all = Vec::new();
-    let mut remote_shares = Vec::new();
     for recording in recordings {
         let number = recording.file_stem().unwrap().to_str().unwrap().to_owned();
         let noted = out.join(format!("guest-1/runs/{number}.requests"));
@@ -537,21 +570,30 @@ fn check_cells(out: &Path, fewest: usize) -> Vec<f64> {
         let answer =
             json(&wakepath(&["explain", seen.to_str().unwrap(), "--format", "json"]).success());
         let kind = &answer["kinds"][0];
-        remote_shares.push(kind["remote"].as_f64().unwrap() / kind["requests"].as_f64().unwrap());
-        match judge(&number, kind, &truth) {
-            None => println!("{number}: no cost"),
+        let remote = kind["remote"].as_f64().unwrap();
+        let share = remote / kind["requests"].as_f64().unwrap();
+        cells.remote_shares.push(share);
+        let name = &names[&number];
+        match judge(name, kind, &truth) {
+            None => println!("{name}: no cost"),
             Some(judged) => {
-                near += usize::from(judged.doubtful == 0 && judged.wrong.is_empty());
+                if judged.doubtful == 0 && judged.wrong.is_empty() {
+                    cells.near.push(name.clone());
+                }
                 wrong.extend(judged.wrong);
             }
         }
         all.extend(truth.0);
     }
     check_premises(&Truth(all));
-    println!("{near} cells as near to the truth as wanted");
+    let near = &cells.near;
+    println!(
+        "{} cells as near to the truth as wanted: {near:?}",
+        near.len()
+    );
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(near >= fewest, "{near} cells");
-    remote_shares
+    assert!(near.len() >= fewest, "{near:?}");
+    cells
 }
 
 #[test]
@@ -567,7 +609,10 @@ fn exits_are_found_where_each_cpu_is_interrupted() {
     };
     if let Some(out) = run(test, &cells) {
         // Of 24 cells 19 had a cost, and 16 were as near, beside 15 to 29 programs on a host of two CPUs.
-        check_cells(&out, 12);
+        let cells = check_cells(&out, 12);
+        for words in [&["depth-8", "depth-32"][..], &["psd"]] {
+            assert!(cells.has_near(words), "none of {words:?}: {:?}", cells.near);
+        }
     }
 }
 
@@ -584,7 +629,9 @@ fn exits_are_found_where_one_cpu_takes_all_interrupts() {
     };
     if let Some(out) = run(test, &cells) {
         // Of 12 cells 11 were as near, and 7 on a host with a load of 10: others were off by up to 2.2 % where 2 % are wanted.
-        let remote_shares = check_cells(&out, 6);
+        let cells = check_cells(&out, 6);
+        assert!(cells.has_near(&["psd"]), "{:?}", cells.near);
+        let remote_shares = cells.remote_shares;
         // The scheduler may move a job to the interrupted CPU: the shares were 0.15 to 0.92, and in 10 cells above 0.2.
         println!("completed by another CPU: {remote_shares:.3?}");
         let mean = remote_shares.iter().sum::<f64>() / remote_shares.len() as f64;
