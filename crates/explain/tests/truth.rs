@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, ExitEstimate, GoesWith, MetState, NeighbourState, Remedy, Split,
+    Collector, Coverage, ExitCost, ExitEstimate, GoesWith, MetState, NeighbourState, Remedy, Split,
     TracedRequest, Unseparated, explain_requests, split_drive_from_exits,
 };
 use wakepath_trace::recording::{
@@ -765,4 +765,33 @@ fn requests_taken_meanwhile_are_those_of_the_end() {
             *whole
         );
     }
+}
+
+/// A request that is in flight over many intervals comes once, when it has completed.
+#[test]
+fn a_request_that_outlasts_intervals_comes_when_it_has_completed() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut collector = Collector::default();
+    collector.push_event(&event(SECOND, 0, EventKind::BlockIssue(block(8))));
+    for second in 2..10 {
+        let tick = EventKind::Timer(TimerKind::Tick);
+        collector.push_event(&event(second * SECOND, 0, tick));
+        let collected = collector.take_settled_requests();
+        assert_eq!(collected.requests, []);
+        assert_eq!(collected.coverage, Coverage::default());
+    }
+    let completion = EventKind::BlockComplete(block(8));
+    collector.push_event(&event(10 * SECOND, 0, completion));
+    let mut counted = Vec::new();
+    for second in 11..14 {
+        let tick = EventKind::Timer(TimerKind::Tick);
+        collector.push_event(&event(second * SECOND, 0, tick));
+        let collected = collector.take_settled_requests();
+        let latencies = collected.requests.iter().map(|request| request.latency);
+        counted.push((collected.coverage.requests, latencies.collect::<Vec<_>>()));
+    }
+    // Events wait to be sorted until a later one has come.
+    let once = [(0, vec![]), (1, vec![9 * SECOND]), (0, vec![])];
+    assert_eq!(counted, once);
+    assert_eq!(collector.finish().coverage, Coverage::default());
 }

@@ -159,7 +159,7 @@ fn status_names_a_writer_of_a_setting_that_had_its_value_before() {
         return;
     }
     let laptop = BootedLaptop::boot_with_own_values(&[(EPP, "power\n")]);
-    assert!(!laptop.read(JOURNAL).contains("epp"));
+    assert!(!laptop.read(JOURNAL).contains("epp:policy0"));
     let mut daemon = laptop.start_daemon();
     // Settings are watched from a moment after the start on.
     sleep(Duration::from_secs(1));

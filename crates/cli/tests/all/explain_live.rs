@@ -131,9 +131,13 @@ fn requests_in_flight_at_the_end_of_an_interval_come_with_a_later_one() {
         common::skip("requests in flight", "events were lost");
         return;
     }
-    // A request from before the begin may complete late.
+    let said = String::from_utf8(output.stderr).unwrap();
     let unpaired: u64 = middle.iter().map(count_unpaired).sum();
-    assert!(unpaired < middle.len() as u64, "{unpaired}");
+    // A request from before the begin may complete late. Completions are missing where the kernel ran no eBPF programs.
+    assert!(
+        unpaired < middle.len() as u64 || said.contains("ran no eBPF programs"),
+        "{unpaired}: {said}"
+    );
     for answer in middle.iter().chain([first, last]) {
         assert_eq!(covered(answer, "requests"), count_explained(answer));
     }
@@ -141,7 +145,6 @@ fn requests_in_flight_at_the_end_of_an_interval_come_with_a_later_one() {
     assert!(requests >= 100, "{requests}");
     // What is left at the end is said, over all intervals.
     let unpaired: u64 = answers.iter().map(count_unpaired).sum();
-    let said = String::from_utf8(output.stderr).unwrap();
     let warning = format!("{unpaired} requests have only an issue or only a completion");
     assert_eq!(said.contains(&warning), unpaired > 0, "{said}");
 }
