@@ -1,5 +1,6 @@
 //! Conditions during an experiment: day, kernel, other work.
 
+use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -59,10 +60,13 @@ impl Conditions {
     fn describe_disturbances(&self) -> String {
         let mut text = String::new();
         if let Some(busy) = self.much_other_work() {
-            text += &format!(", beside other work on the CPUs ({busy:.0} %)");
+            let _ = write!(text, ", beside other work on the CPUs ({busy:.0} %)");
         }
         if let Some(stolen) = self.stolen_percent.filter(|share| *share > MUCH_STOLEN) {
-            text += &format!(", while the host took {stolen:.1} % of the CPUs' time");
+            let _ = write!(
+                text,
+                ", while the host took {stolen:.1} % of the CPUs' time"
+            );
         }
         text
     }
