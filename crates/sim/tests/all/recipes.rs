@@ -50,10 +50,6 @@ fn tolerance_now(recipe: &str, figure: &str) -> Option<f64> {
     }
 }
 
-fn tolerance_of_model(_recipe: &str, _figure: &str) -> Option<f64> {
-    Some(TOLERANCE)
-}
-
 /// Calls and bytes a second up to which only the file system keeps house: a commit of ext4's journal each 5 s.
 const HOUSEKEEPING_CALLS: f64 = 3.0 / 5.0;
 const HOUSEKEEPING_BYTES: f64 = 3.0 * 16384.0 / 5.0;
@@ -151,7 +147,7 @@ fn operations_ask_of_the_disk_what_real_programs_asked() {
         let file = recipe_for_clients(&row.recipe, row.clients);
         let run = run_file_on(&machine_of_measurement(row), file);
         let calls = run.server.as_ref().unwrap().disk_per_reply;
-        wrong.extend(describe_differences(row, &calls, tolerance_of_model));
+        wrong.extend(describe_differences(row, &calls, |_, _| Some(TOLERANCE)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let mut names: Vec<&str> = rows.iter().map(|row| row.recipe.as_str()).collect();
