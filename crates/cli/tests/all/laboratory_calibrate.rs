@@ -187,7 +187,11 @@ fn check_entry(machine: &Machine, truth: &TrueTimes) {
     let mut states = machine.idle_state.iter();
     let state = states.find(|state| state.name == "C6").unwrap();
     let found = &state.true_entry_us;
-    assert!(matches!(found.origin, Origin::Measured(_)), "{found:?}");
+    // Where wake-ups during an entry take no longer than others, the entry counts as part of the exit.
+    assert!(
+        truth.entry == 0.0 || matches!(found.origin, Origin::Measured(_)),
+        "{found:?}"
+    );
     let most = (0.1 * truth.entry).max(1.0);
     assert!(
         (found.value - truth.entry).abs() <= most,
@@ -266,10 +270,10 @@ fn figures_of_a_guest_that_wakes_as_it_declares_are_found() {
     let truth = TrueTimes {
         machine: "debian-7.3.toml",
         exits: [("C1", 2.0), ("C1E", 10.0), ("C6", 133.0), ("C8", 300.0)],
-        entry: 20.0,
+        entry: 0.0,
         read: 80.0,
         write: 20.0,
-        sleep: [100_000, 2_000, 5_000],
+        sleep: [110_000, 2_000, 5_000],
         most_percent: 8.0,
         most_percent_as_emulator: None,
     };
