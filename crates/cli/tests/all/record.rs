@@ -15,6 +15,7 @@ use crate::common;
 use crate::common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
+use wakepath_record::UNSEEN_SWITCHES;
 use wakepath_trace::recording::{Before, DataQuality, EventKind, Interrupt, QueueStep, TaskStep};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
@@ -121,7 +122,7 @@ fn what_fio_does_is_recorded() {
     let devices = count(|kind| matches!(kind, EventKind::Interrupt(Interrupt::Device { .. })));
     assert!(metadata.recorded.interrupts == DataQuality::Missing || devices > 0);
     // Where no eBPF runs in the time of some thread, the recording names it and may lack events.
-    let names_a_gap = metadata.warnings.iter().any(|w| w.name == "unseen-tasks");
+    let names_a_gap = metadata.warnings.iter().any(|w| w.name == UNSEEN_SWITCHES);
     let expected = if names_a_gap { of_fio / 2 } else { of_fio };
     assert!(
         reads(true) >= expected && reads(false) >= expected,

@@ -120,15 +120,19 @@ impl DriveIo {
     }
 
     /// The recorded drive with the table that it had; `None` if the recording does not say, or nobody knows the drive.
-    fn find_recorded_drive(&self, modelled: &DriveModel) -> Option<DriveModel> {
+    fn find_recorded_drive<'a>(
+        &'a self,
+        modelled: &'a DriveModel,
+    ) -> Option<(&'a DriveModel, &'a DriveInForce)> {
         let sleep = self.sleep.as_ref()?;
         let declared = modelled.power.as_ref().map(|power| &power.declared.model);
         let is_modelled = modelled.name == sleep.model || declared == Some(&sleep.model);
-        let known = is_modelled.then_some(modelled);
-        Some(DriveModel {
-            in_force: Some(sleep.in_force.clone()),
-            ..known.or(sleep.library_drive.as_ref())?.clone()
-        })
+        let drive = if is_modelled {
+            modelled
+        } else {
+            sleep.library_drive.as_ref()?
+        };
+        Some((drive, &sleep.in_force))
     }
 
     /// Puts a drive through the recorded I/O under the set's APST settings, or the captured ones where the set has none.
@@ -141,7 +145,11 @@ impl DriveIo {
         set: &PolicySet,
     ) -> Result<RecordedDriveRun, StudyError> {
         check_set_concerns_drives_only(set)?;
-        let work = self.find_recorded_drive(drive).map(|recorded| {
+        let work = self.find_recorded_drive(drive).map(|(known, in_force)| {
+            let recorded = DriveModel {
+                in_force: Some(in_force.clone()),
+                ..known.clone()
+            };
             let settings = apst_settings_under_set(&recorded, &PolicySet::default());
             let busy = &self.recorded.busy;
             take_wake_ups_out_of_busy_periods(&recorded, &settings, busy, self.extent.0)
