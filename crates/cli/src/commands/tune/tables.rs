@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use wakepath_compare::Gain;
 use wakepath_tune::{
-    AnswerOrigin, Finalist, PredictedFigure, SearchAnswer, SearchRequest, Sensitivity, UNCHANGED,
-    VariedFigure,
+    AnswerOrigin, Finalist, KeptCondition, PredictedFigure, SearchAnswer, SearchRequest,
+    Sensitivity, UNCHANGED, VariedFigure,
 };
 
 use super::cost::{DayCost, DayCosts};
@@ -229,12 +229,7 @@ pub(super) fn condition_table(answer: &SearchAnswer) -> Option<TitledTable> {
             format_with_interval(kept.value, kept.interval),
             format_three_digits(kept.limit),
             format!("{:+.1}", kept.margin_percent),
-            match (kept.is_kept, kept.is_sure) {
-                (true, true) => "kept",
-                (true, false) => "perhaps kept",
-                _ => "broken",
-            }
-            .to_owned(),
+            describe_keeping(kept).to_owned(),
         ]
     });
     let head = ["condition", "load", "value", "limit", "margin %", ""];
@@ -243,6 +238,16 @@ pub(super) fn condition_table(answer: &SearchAnswer) -> Option<TitledTable> {
         head: head.map(str::to_owned).into(),
         rows: rows.collect(),
     })
+}
+
+/// How sure it is that a condition is kept.
+const fn describe_keeping(kept: &KeptCondition) -> &'static str {
+    match (kept.is_kept, kept.is_sure) {
+        (true, true) => "kept",
+        (true, false) if kept.interval.is_none() => "kept; too few requests to be sure",
+        (true, false) => "perhaps kept",
+        _ => "broken",
+    }
 }
 
 /// A table of what each part of the answer contributes; `None` without an answer of several parts.
@@ -685,6 +690,28 @@ mod tests {
             requests_for_all: None,
         };
         sensitivity_sentences(&sensitivity).join(" ")
+    }
+
+    #[test]
+    fn a_condition_without_an_interval_says_why_nobody_is_sure() {
+        let mut kept = KeptCondition {
+            condition: "p99_us < 900".to_owned(),
+            is_implied: false,
+            load: "log".to_owned(),
+            value: 9.2,
+            interval: None,
+            limit: 900.0,
+            margin_percent: 99.0,
+            is_kept: true,
+            is_sure: false,
+        };
+        assert_eq!(describe_keeping(&kept), "kept; too few requests to be sure");
+        kept.interval = Some([8.0, 1_000.0]);
+        assert_eq!(describe_keeping(&kept), "perhaps kept");
+        kept.is_sure = true;
+        assert_eq!(describe_keeping(&kept), "kept");
+        kept.is_kept = false;
+        assert_eq!(describe_keeping(&kept), "broken");
     }
 
     #[test]
