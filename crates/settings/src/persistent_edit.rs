@@ -16,11 +16,7 @@ impl PersistentSettings {
     /// # Errors
     /// The file cannot be written.
     pub fn save_file(&self, system: &System) -> Result<(), SettingsError> {
-        // A file that cannot be read or edited is written anew.
-        let old = Self::read_text_if_trusted(system).ok().flatten();
-        let text = old
-            .and_then(|old| self.edit_text(&old))
-            .unwrap_or_else(|| self.to_commented_text());
+        let text = self.text_to_save(system);
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let folder = config_folder::open_config_folder(system.root(), true).and_then(|folder| {
             folder.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
@@ -33,6 +29,13 @@ impl PersistentSettings {
                     format!("cannot be written: {error}"),
                 )
             })
+    }
+
+    /// What [`Self::save_file`] writes. A file that cannot be read or edited is written anew.
+    pub fn text_to_save(&self, system: &System) -> String {
+        let old = Self::read_text_if_trusted(system).ok().flatten();
+        old.and_then(|old| self.edit_text(&old))
+            .unwrap_or_else(|| self.to_commented_text())
     }
 
     /// The text of an old file, with these settings in it; `None` if the text cannot be edited so.

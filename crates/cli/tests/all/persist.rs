@@ -139,6 +139,51 @@ fn put(machine: &Path, file: &str, text: &str) {
 }
 
 #[test]
+fn a_dry_run_prints_settings_and_file_and_changes_nothing() {
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    wakepath(&[
+        "apply",
+        "epp[value=power]",
+        "--persist",
+        "--yes",
+        "--root",
+        root,
+    ])
+    .success();
+    let before = content(machine.path());
+    let dry_run = [
+        "apply",
+        "teo",
+        "--persist",
+        "--on",
+        "battery",
+        "--dry-run",
+        "--root",
+        root,
+    ];
+    let run = wakepath(&dry_run).success();
+    let [shown, said] = [&run.get_output().stdout, &run.get_output().stderr]
+        .map(|text| String::from_utf8_lossy(text).into_owned());
+    for part in [
+        "idle-governor",
+        "policy = \"epp[value=power]\"",
+        "battery = \"teo\"",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(
+        said.contains("would be written after 10 min with the set and a question"),
+        "{said}"
+    );
+    assert!(different(&content(machine.path()), &before).is_empty());
+    // What the printed file says is what is written.
+    wakepath(&[&dry_run[..5], &["--yes", "--root", root]].concat()).success();
+    let written = fs::read_to_string(machine.path().join("etc/wakepath/settings.toml")).unwrap();
+    assert!(shown.ends_with(&written), "{shown}\n{written}");
+}
+
+#[test]
 fn tools_that_overwrite_the_set_are_named_first() {
     let machine = copy_of_laptop();
     let root = machine.path();

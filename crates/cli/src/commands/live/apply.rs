@@ -49,12 +49,12 @@ pub(crate) struct Args {
     /// the trial, and a broken condition keeps nothing.
     #[arg(long, value_name = "CONDITION", conflicts_with_all = ["check", "form"])]
     keep: Vec<GuardCondition>,
-    /// Print what would be written, and write nothing.
+    /// Print what would be written, and write nothing. With `--persist` also the file.
     #[arg(long)]
     dry_run: bool,
     /// Apply the set at every boot, too (/etc/wakepath/settings.toml). The set is held for `--for` first, 10 minutes unless
     /// told otherwise; then a question asks whether it is to stay.
-    #[arg(long, conflicts_with_all = ["dry_run", "force"])]
+    #[arg(long, conflicts_with = "force")]
     persist: bool,
     /// With `--persist`: ask nothing, and hold the set first only for a given `--for`, or 10 minutes with `--keep`.
     #[arg(long, requires = "persist", conflicts_with = "form")]
@@ -208,7 +208,7 @@ pub(crate) fn plan_apply_or_persist_policy_set(
     if let Some(form) = args.form {
         return print_as_other_tools_config(&system, form, args.on, set, targets, out);
     }
-    if args.dry_run {
+    if args.dry_run && !args.persist {
         let plan = plan_settings_for_set(&system, &set, &targets)?;
         let is_held = args.hold.is_some() || !args.keep.is_empty();
         if let (false, Err(refused)) = (is_held, plan.check_outlives_process()) {
@@ -237,6 +237,18 @@ pub(crate) fn plan_apply_or_persist_policy_set(
             yes: args.yes,
             keep: &args.keep,
         };
+        if args.dry_run {
+            let plan = persist::describe_persist(&system, &settings, &request)?;
+            describe_guard(&args.keep, &plan)?;
+            print_planned_changes(args, &plan, out)?;
+            if args.format == Format::Table {
+                writeln!(out)?;
+                for line in settings.text_to_save(&system).lines() {
+                    writeln!(out, "{line}")?;
+                }
+            }
+            return Ok(());
+        }
         let plan = persist::try_ask_apply_and_persist(&system, &settings, &request)?;
         return plan.map_or(Ok(()), |plan| print_planned_changes(args, &plan, out));
     }

@@ -18,6 +18,7 @@ use wakepath_watch::guard::GuardCondition;
 use super::trial::{TrialEnd, TrialWatch};
 use crate::messages::{note, tell};
 use crate::output::Screen;
+use crate::until::duration_in_words;
 use crate::waiting;
 
 /// How long settings are held before they are kept, unless the user says otherwise.
@@ -37,6 +38,40 @@ pub(super) struct PersistRequest<'a> {
     pub(super) keep: &'a [GuardCondition],
 }
 
+impl PersistRequest<'_> {
+    /// How long the set is held before it is kept; `None`: not at all. A condition without a trial would be kept by nobody.
+    fn time_of_trial(&self) -> Option<Duration> {
+        let has_trial = !self.yes || !self.keep.is_empty();
+        self.hold.or_else(|| has_trial.then_some(TRIAL))
+    }
+}
+
+/// Tells what [`try_ask_apply_and_persist`] would do, and changes nothing. Returns the settings that the set on trial would write.
+pub(super) fn describe_persist(
+    system: &System,
+    settings: &PersistentSettings,
+    request: &PersistRequest<'_>,
+) -> anyhow::Result<SettingsPlan> {
+    let plan = plan_set_on_trial(system, settings, request.on)?;
+    note_tools_that_overwrite(system, &plan);
+    let path = PersistentSettings::file_path(system);
+    let trial = request
+        .time_of_trial()
+        .map(|time| duration_in_words(time.as_secs_f64()));
+    match trial {
+        Some(time) if request.yes => note!(
+            "{} would be written after {time} with the set",
+            path.display()
+        ),
+        Some(time) => note!(
+            "{} would be written after {time} with the set and a question",
+            path.display()
+        ),
+        None => note!("{} would be written at once", path.display()),
+    }
+    Ok(plan)
+}
+
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
 /// them.
 pub(super) fn try_ask_apply_and_persist(
@@ -44,12 +79,7 @@ pub(super) fn try_ask_apply_and_persist(
     settings: &PersistentSettings,
     request: &PersistRequest<'_>,
 ) -> anyhow::Result<Option<SettingsPlan>> {
-    let &PersistRequest {
-        on,
-        hold,
-        yes,
-        keep,
-    } = request;
+    let &PersistRequest { on, yes, keep, .. } = request;
     ensure!(
         yes || io::stdin().is_terminal(),
         "--persist asks whether the settings are to stay, and there is no terminal; --yes asks nothing"
@@ -67,9 +97,7 @@ pub(super) fn try_ask_apply_and_persist(
     note_tools_that_overwrite(system, &plan);
     // A boot with the set has nothing of the one before.
     let plan = add_old_values_of_replaced_set(&session, &plan)?;
-    // A condition without a trial would be kept by nobody.
-    let has_trial = !yes || !keep.is_empty();
-    if let Some(time) = hold.or_else(|| has_trial.then_some(TRIAL)) {
+    if let Some(time) = request.time_of_trial() {
         let holding = session.apply_while_held(&plan)?;
         let end = watch.wait_and_ask(time, yes)?;
         #[cfg(target_os = "linux")]
