@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
 use wakepath_policies::search_space::LONGEST_TIMEOUT_MS;
-use wakepath_study::run::drive_io::{DriveIo, TIME_BLOCKS, metrics_of_time_blocks};
+use wakepath_study::run::drive_io::{DriveIo, DriveWork, TIME_BLOCKS, metrics_of_time_blocks};
 use wakepath_units::Nanoseconds;
 
 use crate::TuneError;
@@ -28,8 +28,9 @@ const LEAST_TIMEOUTS: u64 = 10;
 ///
 /// Every trial is the whole of each recording: its blocks of equal time are the runs, whatever the effort asks for.
 pub struct DriveReplay<'a> {
-    drive: &'a DriveModel,
     recordings: &'a [DriveIo],
+    /// The drive's work by each recording, which is the same under every table.
+    works: Vec<DriveWork<'a>>,
     /// Whether the loads leave hours in which the drive has nothing to do.
     has_rest: bool,
     cancelled: &'a AtomicBool,
@@ -47,9 +48,10 @@ impl<'a> DriveReplay<'a> {
         has_rest: bool,
         cancelled: &'a AtomicBool,
     ) -> Self {
+        let works = recordings.iter().map(|io| io.give_work_to_drive(drive));
         Self {
-            drive,
             recordings,
+            works: works.collect(),
             has_rest,
             cancelled,
             made: Mutex::default(),
@@ -104,8 +106,8 @@ impl<'a> DriveReplay<'a> {
     fn run_set(&self, set: &PolicySet) -> TrialOutcome {
         let mut loads = Vec::new();
         let mut power_at_rest_mw = 0.0;
-        for (index, recording) in self.recordings.iter().enumerate() {
-            let run = match recording.run_under_set(self.drive, set) {
+        for (index, work) in self.works.iter().enumerate() {
+            let run = match work.run_under_set(set) {
                 Ok(run) => run,
                 Err(error) => return TrialOutcome::Refused(error.to_string()),
             };

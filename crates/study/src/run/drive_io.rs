@@ -6,11 +6,13 @@
 //! Requests of the recording waited for the recorded drive, too. Where the recording says which drive it was and which table it
 //! had, these waits are no work of the modelled drive.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use wakepath_hardware::drive::DriveLibrary;
 use wakepath_hardware::machine::{DriveInForce, DriveModel, Transition};
 use wakepath_policies::PolicySet;
+use wakepath_policies::apst::gaps::BusyPeriod;
 use wakepath_policies::apst::in_force::apst_settings_under_set;
 use wakepath_policies::mechanism::Kind;
 use wakepath_replay::busy_periods::{RecordedDrive, read_busy_periods};
@@ -42,6 +44,15 @@ pub struct DriveIo {
     extent: (Nanoseconds, Nanoseconds),
     recorded: RecordedDrive,
     sleep: Option<RecordedSleep>,
+}
+
+/// A modelled drive with recorded I/O as its work. Waits for the recorded drive's own wake-ups are no part of the work where
+/// [`DriveIo::knows_recorded_sleep`].
+#[derive(Clone, Debug)]
+pub struct DriveWork<'a> {
+    drive: &'a DriveModel,
+    busy: Cow<'a, [BusyPeriod]>,
+    extent: (Nanoseconds, Nanoseconds),
 }
 
 /// What a recording says of how its drive slept.
@@ -135,29 +146,42 @@ impl DriveIo {
         Some((drive, &sleep.in_force))
     }
 
-    /// Puts a drive through the recorded I/O under the set's APST settings, or the captured ones where the set has none.
+    /// Gives a drive the recorded I/O as its work. The work is the same under every set, so that it is found once for many.
+    pub fn give_work_to_drive<'a>(&'a self, drive: &'a DriveModel) -> DriveWork<'a> {
+        let busy = match self.find_recorded_drive(drive) {
+            Some((known, in_force)) => Cow::Owned(self.take_out_wake_ups(known, in_force)),
+            None => Cow::Borrowed(&self.recorded.busy[..]),
+        };
+        DriveWork {
+            drive,
+            busy,
+            extent: self.extent,
+        }
+    }
+
+    /// Busy periods without what requests waited for the recorded drive, which had a table of its own.
+    fn take_out_wake_ups(&self, drive: &DriveModel, in_force: &DriveInForce) -> Vec<BusyPeriod> {
+        let recorded = DriveModel {
+            in_force: Some(in_force.clone()),
+            ..drive.clone()
+        };
+        let settings = apst_settings_under_set(&recorded, &PolicySet::default());
+        let busy = &self.recorded.busy;
+        take_wake_ups_out_of_busy_periods(&recorded, &settings, busy, self.extent.0)
+    }
+}
+
+impl DriveWork<'_> {
+    /// Puts the drive through its work under the set's APST settings, or the captured ones where the set has none.
     ///
     /// # Errors
     /// The drive has no power states, or the set has policies that concern no drive.
-    pub fn run_under_set(
-        &self,
-        drive: &DriveModel,
-        set: &PolicySet,
-    ) -> Result<RecordedDriveRun, StudyError> {
+    pub fn run_under_set(&self, set: &PolicySet) -> Result<RecordedDriveRun, StudyError> {
         check_set_concerns_drives_only(set)?;
-        let work = self.find_recorded_drive(drive).map(|(known, in_force)| {
-            let recorded = DriveModel {
-                in_force: Some(in_force.clone()),
-                ..known.clone()
-            };
-            let settings = apst_settings_under_set(&recorded, &PolicySet::default());
-            let busy = &self.recorded.busy;
-            take_wake_ups_out_of_busy_periods(&recorded, &settings, busy, self.extent.0)
-        });
         run_drive_under_recorded_io(
-            drive,
-            &apst_settings_under_set(drive, set),
-            work.as_ref().unwrap_or(&self.recorded.busy),
+            self.drive,
+            &apst_settings_under_set(self.drive, set),
+            &self.busy,
             self.extent,
             TIME_BLOCKS,
         )
@@ -346,8 +370,9 @@ mod tests {
         let io = DriveIo::read(&path, None).unwrap();
         assert_eq!((io.requests, io.doubts.len()), (40, 0));
         let drive = DriveModel::find("sn530").unwrap();
+        let work = io.give_work_to_drive(&drive);
         let run = |set: &str| {
-            let run = io.run_under_set(&drive, &set.parse().unwrap()).unwrap();
+            let run = work.run_under_set(&set.parse().unwrap()).unwrap();
             assert_eq!(metrics_of_time_blocks(&run).len(), TIME_BLOCKS as usize);
             metrics_of_whole_recording(&run)
         };
@@ -372,7 +397,7 @@ mod tests {
             "apst[primary_timeout_ms=10]",
         ];
         let [unchanged, off, short] = sets.map(|set| {
-            let run = io.run_under_set(&captured, &set.parse().unwrap());
+            let run = io.give_work_to_drive(&captured).run_under_set(&set.parse().unwrap());
             metric(&metrics_of_whole_recording(&run.unwrap()), "drive_mw")
         });
         assert_eq!(unchanged.to_bits(), off.to_bits());
@@ -410,7 +435,8 @@ mod tests {
             let (_folder, path) = recording_that_tells(&[1], 90, 12, metadata);
             let io = DriveIo::read(&path, None).unwrap();
             assert_eq!(io.knows_recorded_sleep(modelled), work.is_some());
-            let run = io.run_under_set(modelled, &slept.parse().unwrap()).unwrap();
+            let work_of_drive = io.give_work_to_drive(modelled);
+            let run = work_of_drive.run_under_set(&slept.parse().unwrap()).unwrap();
             let wait = run.waits.last().unwrap().0 as f64 / 1e9;
             let work = work.unwrap_or(0.012);
             // The recording ends with its last completion, and the last request's work only begins after its wait.
@@ -461,7 +487,8 @@ mod tests {
         let (_folder, path) = recording(&[1], 90);
         let io = DriveIo::read(&path, None).unwrap();
         let drive = DriveModel::find("sn530").unwrap();
-        let refused = io.run_under_set(&drive, &"teo + apst".parse().unwrap());
+        let work = io.give_work_to_drive(&drive);
+        let refused = work.run_under_set(&"teo + apst".parse().unwrap());
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("answers only to `apst`"), "{refused}");
     }

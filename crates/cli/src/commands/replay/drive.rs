@@ -77,9 +77,10 @@ pub(super) fn print_drive_under_tables(
         [] => default_tables.into_iter().collect::<Result<Vec<_>, _>>()?,
         given => given.to_vec(),
     };
+    let work = io.give_work_to_drive(&drive);
     let mut tables = Vec::new();
     for set in &sets {
-        let run = io.run_under_set(&drive, set).context("--apst")?;
+        let run = work.run_under_set(set).context("--apst")?;
         tables.push(TableFigures {
             table: set.to_string(),
             wake_ups: run.whole.wake_ups,
