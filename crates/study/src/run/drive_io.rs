@@ -397,7 +397,9 @@ mod tests {
             "apst[primary_timeout_ms=10]",
         ];
         let [unchanged, off, short] = sets.map(|set| {
-            let run = io.give_work_to_drive(&captured).run_under_set(&set.parse().unwrap());
+            let run = io
+                .give_work_to_drive(&captured)
+                .run_under_set(&set.parse().unwrap());
             metric(&metrics_of_whole_recording(&run.unwrap()), "drive_mw")
         });
         assert_eq!(unchanged.to_bits(), off.to_bits());
@@ -424,48 +426,54 @@ mod tests {
         }
     }
 
+    /// Set under which the drives of these recordings slept, and under which a drive is modelled with their I/O.
+    const SLEPT: &str = "apst[primary_timeout_ms=10]";
+
+    /// Checks a modelled drive's busy time in a recording with this metadata: each request came after 78 ms and took 12 ms.
+    /// `request_s`: the work of each request, in seconds; `None`: the waits stay in the work. Nobody saw the idle time before the
+    /// first request.
+    fn check_busy_time_of_drive(metadata: Metadata, modelled: &DriveModel, request_s: Option<f64>) {
+        let (_folder, path) = recording_that_tells(&[1], 90, 12, metadata);
+        let io = DriveIo::read(&path, None).unwrap();
+        assert_eq!(io.knows_recorded_sleep(modelled), request_s.is_some());
+        let work = io.give_work_to_drive(modelled);
+        let run = work.run_under_set(&SLEPT.parse().unwrap()).unwrap();
+        let wait = run.waits.last().unwrap().0 as f64 / 1e9;
+        let request_s = request_s.unwrap_or(0.012);
+        // The recording ends with its last completion, and the last request's work only begins after its wait.
+        let expected = 0.012 + 38.0 * request_s + request_s.min(0.012 - wait);
+        let found = run.whole.active_seconds;
+        assert!((found - expected).abs() < 1e-6, "{found} {expected} {wait}");
+    }
+
     #[test]
     fn what_the_recorded_drive_took_to_wake_up_is_no_work_of_the_modelled_one() {
-        let model = "WDC PC SN530 SDBPNPZ-256G-1006";
-        let (slept, own) = ("apst[primary_timeout_ms=10]", Some(model));
+        let own = Some("WDC PC SN530 SDBPNPZ-256G-1006");
         let sn530 = DriveModel::find("sn530").unwrap();
         let other = DriveModel::find("Samsung SSD 980 PRO 1TB").unwrap();
-        // Each request came after 78 ms and took 12 ms, 11 ms of them to wake the drive. Nobody saw the idle time before the first.
-        let check = |metadata: Metadata, modelled: &DriveModel, work: Option<f64>| {
-            let (_folder, path) = recording_that_tells(&[1], 90, 12, metadata);
-            let io = DriveIo::read(&path, None).unwrap();
-            assert_eq!(io.knows_recorded_sleep(modelled), work.is_some());
-            let work_of_drive = io.give_work_to_drive(modelled);
-            let run = work_of_drive.run_under_set(&slept.parse().unwrap()).unwrap();
-            let wait = run.waits.last().unwrap().0 as f64 / 1e9;
-            let work = work.unwrap_or(0.012);
-            // The recording ends with its last completion, and the last request's work only begins after its wait.
-            let expected = 0.012 + 38.0 * work + work.min(0.012 - wait);
-            let found = run.whole.active_seconds;
-            assert!((found - expected).abs() < 1e-6, "{found} {expected} {wait}");
-        };
         let rests = sn530.rests().map(|[_, exit_us]| exit_us.value / 1e6);
         let rest = rests.fold(0.0, f64::max);
         assert!(rest > 0.0);
+        // 11 of the 12 ms were to wake the drive.
         for modelled in [&sn530, &other] {
-            let told = metadata_of_drive(own, settings_under_set(slept));
-            check(told, modelled, Some(0.001));
+            let told = metadata_of_drive(own, settings_under_set(SLEPT));
+            check_busy_time_of_drive(told, modelled, Some(0.001));
             // A drive that never sleeps still rests.
             let awake = metadata_of_drive(own, settings_under_set("apst[max_latency_us=0]"));
-            check(awake, modelled, Some(0.012 - rest));
+            check_busy_time_of_drive(awake, modelled, Some(0.012 - rest));
         }
         let ours = DriveModel {
             name: "a drive of ours".to_owned(),
             ..sn530.clone()
         };
-        let in_no_library = metadata_of_drive(Some("a drive of ours"), settings_under_set(slept));
-        check(in_no_library.clone(), &ours, Some(0.001));
+        let in_no_library = metadata_of_drive(Some("a drive of ours"), settings_under_set(SLEPT));
+        check_busy_time_of_drive(in_no_library.clone(), &ours, Some(0.001));
         for untold in [
             in_no_library,
             metadata_of_drive(own, Vec::new()),
-            metadata_of_drive(None, settings_under_set(slept)),
+            metadata_of_drive(None, settings_under_set(SLEPT)),
         ] {
-            check(untold, &sn530, None);
+            check_busy_time_of_drive(untold, &sn530, None);
         }
     }
 
