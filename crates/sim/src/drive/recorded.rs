@@ -105,13 +105,15 @@ pub fn take_wake_ups_out_of_busy_periods(
     let Some(power) = DriveSetup::new(model, Some(settings)).power else {
         return busy.to_vec();
     };
-    let mut idle_from = begin;
-    let shortened = busy.iter().map(|period| {
-        let wait = match period.start.0.checked_sub(idle_from.0) {
-            None | Some(0) => 0,
-            Some(idle) => power.path.wake_after(idle).whole_wait(),
+    let ends = busy.iter().map(|period| period.end);
+    let idle_since = std::iter::once(begin).chain(ends);
+    let shortened = busy.iter().zip(idle_since).map(|(period, idle_from)| {
+        let idle = period.start.0.saturating_sub(idle_from.0);
+        let wait = if idle > 0 {
+            power.path.wake_after(idle).whole_wait()
+        } else {
+            0
         };
-        idle_from = period.end;
         let end = period.end.0.saturating_sub(wait).max(period.start.0);
         BusyPeriod {
             end: Nanoseconds(end),
