@@ -30,6 +30,10 @@ use crate::file::StudyError;
 /// Number of blocks of equal time whose differences show how much chance is in a recording.
 pub const TIME_BLOCKS: u32 = 20;
 
+/// Sentence, without its article, on a recording that lacks what [`DriveIo::knows_recorded_sleep`] asks for.
+pub const UNKNOWN_SLEEP: &str =
+    "recording does not say how its drive slept: what requests waited for that counts as work";
+
 /// The recorded I/O of one drive.
 #[derive(Clone, Debug)]
 pub struct DriveIo {

@@ -4,7 +4,9 @@ use anyhow::Context;
 use serde::Serialize;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
-use wakepath_study::run::drive_io::{DriveIo, NamedMetrics, metrics_of_whole_recording};
+use wakepath_study::run::drive_io::{
+    DriveIo, NamedMetrics, UNKNOWN_SLEEP, metrics_of_whole_recording,
+};
 
 use super::arguments::Args;
 use crate::messages::{note, warning};
@@ -144,9 +146,9 @@ fn write_tables_as_text(out: &mut Screen, found: &DriveUnderTables<'_>) -> anyho
     output::write_table(out, &header, rows)?;
     writeln!(out)?;
     let recorded_waits = if found.recorded_wake_ups_are_out {
-        "What requests waited for the recorded drive to wake up is taken out."
+        "What requests waited for the recorded drive to wake up is taken out.".to_owned()
     } else {
-        "The recording does not say how its drive slept: what requests waited for that counts as work."
+        format!("The {UNKNOWN_SLEEP}.")
     };
     let about_waits = format!(
         "Waits are those of requests that found the drive asleep or falling asleep. The load is as recorded: it does not \

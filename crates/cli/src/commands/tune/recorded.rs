@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, bail, ensure};
 use wakepath_hardware::machine::DriveModel;
 use wakepath_policies::PolicySet;
-use wakepath_study::run::drive_io::DriveIo;
+use wakepath_study::run::drive_io::{DriveIo, UNKNOWN_SLEEP};
 use wakepath_trace::recording::is_recording_file;
 use wakepath_tune::{
     DailyLoad, DriveReplay, IdleRecording, IdleReplay, LoadArgument, SearchRequest, Space,
@@ -195,9 +195,7 @@ pub(super) fn search_tables(
     };
     note!("(in force) stands for the table {in_force}");
     if !recordings.iter().all(|io| io.knows_recorded_sleep(drive)) {
-        note!(
-            "a recording does not say how its drive slept: what requests waited for that counts as work"
-        );
+        note!("a {UNKNOWN_SLEEP}");
     }
     waiting::run_with_progress(args.jobs, 0, "tables", |_, cancelled| {
         let replay = DriveReplay::new(drive, recordings, has_rest, cancelled);
