@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-/// The kernel hooks whose probes run in each part, one run for each name. A probe takes its time stamp first, so that its run
-/// falls into the part behind. What runs while the drive works, such as a governor's choice, adds nothing.
+/// The kernel hooks whose probes run in each part, one run for each name. A probe takes its time stamp first, so that the
+/// probe's run falls into the part behind. A probe that runs while the drive works, such as at a governor's choice, adds nothing.
 pub mod hooks {
-    /// Before the issue; one more, `block_rq_insert`, where a scheduler takes requests.
+    /// Hooks before the issue. Where a scheduler takes requests, `block_rq_insert` is a further hook.
     pub const QUEUED: [&str; 2] = ["block_bio_queue", "block_getrq"];
-    /// From issue to interrupt.
+    /// Hooks from issue to interrupt.
     pub const OUT: [&str; 1] = ["block_rq_issue"];
-    /// From the interrupt of a sleeping CPU to completion. The kernel asks for tasks that wait for I/O when it accounts the idle
-    /// time. One more, `softirq_entry`, where the softirq completes, as for a drive with a single queue.
+    /// Hooks from the interrupt of a sleeping CPU to completion. The kernel's accounting of idle time calls `nr_iowait_cpu`.
+    /// Where the softirq completes, as for a drive with a single queue, `softirq_entry` is a further hook.
     pub const INTERRUPT: [&str; 3] = ["cpu_idle", "nr_iowait_cpu", "irq_handler_entry"];
-    /// From the notification of another CPU, which sleeps, to completion there: the softirq completes.
+    /// Hooks from the notification of another, sleeping CPU to the completion by the softirq of the notified CPU.
     pub const OTHER_CPU: [&str; 5] = [
         "ipi_send_cpu",
         "cpu_idle",
@@ -20,10 +20,10 @@ pub mod hooks {
         "call_function_single_entry",
         "softirq_entry",
     ];
-    /// From completion to wake-up.
+    /// Hooks from completion to wake-up.
     pub const HAND_OVER: [&str; 1] = ["block_rq_complete"];
-    /// From the wake-up until the task runs on the CPU that the drive interrupted, which leaves the idle loop for that. Three
-    /// less where that CPU ran something else.
+    /// Hooks from the wake-up until the task runs on the interrupted CPU, which leaves the idle loop to run the task. Where the
+    /// interrupted CPU was not idle, the last three hooks are missing.
     pub const RUN_QUEUE: [&str; 5] = [
         "sched_waking",
         "sched_wakeup",
@@ -31,7 +31,7 @@ pub mod hooks {
         "cpuidle_reflect",
         "tick_nohz_idle_exit",
     ];
-    /// From the wake-up until the task runs on another CPU, which sleeps and is told by IPI.
+    /// Hooks from the wake-up until the task runs on another CPU, which sleeps and is woken by an IPI.
     pub const OTHER_RUN_QUEUE: [&str; 9] = [
         "sched_waking",
         "ipi_send_cpu",
@@ -45,7 +45,7 @@ pub mod hooks {
     ];
 }
 
-/// Time that the probes on a request's way add to each part, in ns; estimated from the mean run of a probe and the number of
+/// Time that the probes on a request's way add to each part, in ns; estimated from a probe's mean run time and the number of
 /// [`hooks`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProbeCost {
@@ -57,7 +57,7 @@ pub struct ProbeCost {
     pub out_ns: f64,
     /// Added from interrupt to completion.
     pub interrupt_ns: f64,
-    /// Added from the notification of another CPU to completion there, if one CPU hands completions to another.
+    /// Added from the notification of another CPU to completion on the notified CPU, if one CPU hands completions to another.
     pub other_cpu_ns: f64,
     /// Added from completion to wake-up.
     pub hand_over_ns: f64,
