@@ -221,32 +221,11 @@ pub fn apply_plan_and_record_supply(
 ) -> Result<SettingsPlan, SettingsError> {
     let before = session.read_supply_record_of_this_boot()?;
     let whole = add_old_values_of_replaced_set(session, plan)?;
-    let mut present = Vec::new();
-    for other in PowerSupply::ALL {
-        for change in settings.plan_for_supply(&session.system, other)?.changes {
-            if change.new.is_some()
-                && present
-                    .iter()
-                    .all(|s: &RecordedSetting| s.key != change.key)
-            {
-                // Somebody else's value does not become wakepath's own.
-                let known = before.iter().flat_map(|record| &record.settings);
-                let recorded = known.into_iter().find(|s| s.key == change.key).cloned();
-                present.push(recorded.unwrap_or_else(|| RecordedSetting {
-                    key: change.key,
-                    values: vec![change.old],
-                    reported: None,
-                }));
-            }
-        }
-    }
+    let present = record_present_values_of_all_sets(&session.system, settings, before.as_ref())?;
     let mut record = supply_record_before_writes(&session.system, supply, &whole, &present);
     session.write_supply_record(&record)?;
     if let Err(error) = session.apply_plan(&whole) {
-        match &before {
-            Some(before) => session.write_supply_record(before)?,
-            None => session.store.remove_file_if_present(RECORD)?,
-        }
+        session.put_back_supply_record(before.as_ref())?;
         return Err(error);
     }
     record.keep_only_new_values_of_plan(&whole);
@@ -256,6 +235,35 @@ pub fn apply_plan_and_record_supply(
         .retain(|setting| present.iter().any(|named| named.key == setting.key));
     session.write_supply_record(&record)?;
     Ok(whole)
+}
+
+/// Records the settings that the file's sets for all supplies name, with their present values, or as they are recorded already:
+/// somebody else's value does not become wakepath's own.
+///
+/// # Errors
+/// A set cannot be followed, or a setting cannot be read.
+fn record_present_values_of_all_sets(
+    system: &System,
+    settings: &PersistentSettings,
+    before: Option<&SupplyRecord>,
+) -> Result<Vec<RecordedSetting>, SettingsError> {
+    let mut present: Vec<RecordedSetting> = Vec::new();
+    for supply in PowerSupply::ALL {
+        let changes = settings.plan_for_supply(system, supply)?.changes;
+        for change in changes.into_iter().filter(|change| change.new.is_some()) {
+            if present.iter().any(|setting| setting.key == change.key) {
+                continue;
+            }
+            let mut known = before.into_iter().flat_map(|record| &record.settings);
+            let recorded = known.find(|setting| setting.key == change.key).cloned();
+            present.push(recorded.unwrap_or_else(|| RecordedSetting {
+                key: change.key,
+                values: vec![change.old],
+                reported: None,
+            }));
+        }
+    }
+    Ok(present)
 }
 
 /// Adds to a plan what only the set that it replaces names, by this boot's record: these settings get their old values, so
@@ -335,6 +343,14 @@ impl Session {
     ) -> Result<Option<SupplyRecord>, SettingsError> {
         let content = self.store.read_file(RECORD)?;
         Ok(parse_supply_record_of_this_boot(&self.system, content))
+    }
+
+    /// Puts the supply record back to what it was before; `None`: there was no record.
+    fn put_back_supply_record(&self, before: Option<&SupplyRecord>) -> Result<(), SettingsError> {
+        match before {
+            Some(before) => self.write_supply_record(before),
+            None => self.store.remove_file_if_present(RECORD),
+        }
     }
 
     pub(crate) fn write_supply_record(&self, record: &SupplyRecord) -> Result<(), SettingsError> {
