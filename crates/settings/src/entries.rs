@@ -16,10 +16,8 @@ pub(crate) fn journal_entries_for_plan(system: &System, plan: &SettingsPlan) -> 
 
 /// Whether the kernel may change a setting because the plan changes another one of the same CPU or drive.
 fn may_kernel_change_along(plan: &SettingsPlan, change: &Change) -> bool {
-    plan.differing_changes().any(|cause| {
-        cause.key.at == change.key.at
-            && cause.key.setting.changes.contains(&change.key.setting.name)
-    })
+    plan.differing_changes()
+        .any(|cause| cause.changes_along(&change.key))
 }
 
 /// The journal's entry for a change.

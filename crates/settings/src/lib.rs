@@ -31,6 +31,7 @@ mod forms;
 mod hold;
 mod journal;
 mod kernel_command_line;
+mod kernel_table;
 mod lend;
 mod nvme;
 mod other_tools;

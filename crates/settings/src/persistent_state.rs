@@ -5,9 +5,9 @@ use wakepath_system::System;
 use wakepath_system::journal::{ChangeReason, Journal, read_boot_id};
 use wakepath_system::setting::have_same_meaning;
 
+use crate::kernel_table::is_table_by_kernel;
 use crate::other_tools::ToolEvidence;
 use crate::own_writes::find_own_write;
-use crate::reapply::is_table_by_kernel;
 use crate::reset::{SettingSurvival, find_survival};
 use crate::seen_writes::{SeenWrite, find_seen_write, read_seen_writes};
 use crate::supply_switch::{RecordedSetting, SupplyRecord, read_supply_record_without_lock};

@@ -35,6 +35,11 @@ impl Change {
             .as_deref()
             .is_some_and(|new| !setting::have_same_meaning(setting, &self.old, new))
     }
+
+    /// Whether the kernel changes another setting along with this one.
+    pub(crate) fn changes_along(&self, other: &SettingKey) -> bool {
+        self.key.at == other.at && self.key.setting.changes.contains(&other.setting.name)
+    }
 }
 
 /// Changes in the order of writing.
@@ -139,6 +144,12 @@ impl SettingsPlan {
                 notes: self.notes.clone(),
             },
         )
+    }
+
+    /// Whether the plan has a value to write for a setting.
+    pub(crate) fn has_new_value_for_setting(&self, key: &SettingKey) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| change.key == *key && change.new.is_some())
     }
 
     /// The changes whose new value differs from the old one.

@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use wakepath_system::apst::predict_kernel_apst_feature;
 use wakepath_system::journal::{self, Entry, Journal};
 use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{At, SettingKey, System};
 use wakepath_units::cpus::parse_cpu_list;
 
 use crate::entries::drive_model_and_serial;
+use crate::kernel_table::is_table_by_kernel;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::reset::ResetEvent;
 use crate::session::EVENT_LOCK_PATIENCE;
@@ -308,20 +308,6 @@ fn is_interrupt_moved_off(setting: &RecordedSetting, found: &str) -> bool {
     let found = parse_cpu_list(found).unwrap_or_default();
     wanted_cpus_of_interrupt(setting)
         .is_some_and(|wanted| wanted.iter().all(|cpu| !found.contains(cpu)))
-}
-
-/// Whether a drive has the kernel's own APST table for the present latency tolerance. The boot's own table is another one if
-/// a policy set has changed the tolerance, too.
-pub(crate) fn is_table_by_kernel(system: &System, key: &SettingKey, found: &str) -> bool {
-    if !matches!(key.setting.mechanism, Access::NvmeFeature(_)) {
-        return false;
-    }
-    let drive_name = key.at.to_string();
-    let by_kernel = system
-        .identify_drive(&drive_name)
-        .ok()
-        .and_then(|drive| predict_kernel_apst_feature(system.root(), &drive_name, &drive));
-    by_kernel.is_some_and(|feature| have_same_meaning(key.setting, &feature.to_string(), found))
 }
 
 /// Changes of settings that the record does not have, for the device that the event is about.

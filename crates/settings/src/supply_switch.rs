@@ -8,12 +8,15 @@ use wakepath_system::journal::{self, Entry, read_boot_id};
 use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::entries::drive_model_and_serial;
+use crate::kernel_table::{
+    find_table_for_kept_tolerance, is_table_left_to_kernel, predict_table_by_kernel,
+};
 use crate::own_writes::find_own_write;
 use crate::persistent::is_persistence_off_on_command_line;
 use crate::session::EVENT_LOCK_PATIENCE;
 use crate::store::remove_file_if_present_in;
 use crate::write::may_result_from_write;
-use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
+use crate::{Change, PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
 
 /// Name of the supply record in the directory of the journal.
 const RECORD: &str = "supply.json";
@@ -76,6 +79,22 @@ impl SupplyRecord {
         for setting in &mut self.settings {
             if plan.changes.iter().any(|c| c.key == setting.key) {
                 setting.values.truncate(1);
+                setting.reported = None;
+            }
+        }
+    }
+
+    /// Takes over the drives' tables that the kernel chooses because a plan has changed their tolerances, after the writes. A drive
+    /// under reset gets its table later, so that the predicted one counts, too.
+    fn take_over_tables_left_to_kernel(&mut self, system: &System, plan: &SettingsPlan) {
+        let left = self.settings.iter_mut();
+        for setting in left.filter(|setting| is_table_left_to_kernel(plan, &setting.key)) {
+            let predicted = predict_table_by_kernel(system, &setting.key);
+            let found = system.read_setting(&setting.key).ok();
+            let mut values: Vec<String> = predicted.into_iter().chain(found).collect();
+            values.dedup();
+            if !values.is_empty() {
+                setting.values = values;
                 setting.reported = None;
             }
         }
@@ -179,7 +198,7 @@ pub(crate) fn switch_set_under_lock(
         return Ok(None);
     }
     let before = record.clone();
-    let drift = if settings.enforce {
+    let mut drift = if settings.enforce {
         Vec::new()
     } else {
         find_drifted_settings(session, &before)
@@ -188,6 +207,8 @@ pub(crate) fn switch_set_under_lock(
     wanted
         .changes
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
+    // The kernel replaces a table together with the tolerance, whoever has set the table.
+    drift.retain(|drifted| !is_table_left_to_kernel(&wanted, &drifted.key));
     add_old_values_of_settings_only_in_record(session, &before, &drift, &mut wanted);
     let plan = wanted.with_old_values_read_again(&system)?;
     // Until all is written, the record names the supply before, so that the next event makes up for a kill.
@@ -199,6 +220,7 @@ pub(crate) fn switch_set_under_lock(
     }
     after.supply = supply;
     after.keep_only_new_values_of_plan(&plan);
+    after.take_over_tables_left_to_kernel(&system, &plan);
     session.write_supply_record(&after)?;
     *record = after;
     Ok(Some(SupplySwitch {
@@ -229,6 +251,7 @@ pub fn apply_plan_and_record_supply(
         return Err(error);
     }
     record.keep_only_new_values_of_plan(&whole);
+    record.take_over_tables_left_to_kernel(&session.system, &whole);
     // What no set of the file names is nobody's drift from now on.
     record
         .settings
@@ -267,7 +290,8 @@ fn record_present_values_of_all_sets(
 }
 
 /// Adds to a plan what only the set that it replaces names, by this boot's record: these settings get their old values, so
-/// that the machine is as after a boot with the plan. What somebody else has changed meanwhile stays. A note names either.
+/// that the machine is as after a boot with the plan. A table of a drive whose latency tolerance the plan has is the kernel's own
+/// for that tolerance. What somebody else has changed meanwhile stays. A note names each.
 ///
 /// # Errors
 /// The record or a setting cannot be read.
@@ -280,8 +304,9 @@ pub fn add_old_values_of_replaced_set(
     };
     replaced
         .settings
-        .retain(|setting| !has_new_value_for_setting(plan, &setting.key));
-    let drift = find_drifted_settings(session, &replaced);
+        .retain(|setting| !plan.has_new_value_for_setting(&setting.key));
+    let mut drift = find_drifted_settings(session, &replaced);
+    drift.retain(|drifted| !is_table_left_to_kernel(plan, &drifted.key));
     let mut whole = plan.clone();
     add_old_values_of_settings_only_in_record(session, &replaced, &drift, &mut whole);
     let mut whole = whole.with_old_values_read_again(&session.system)?;
@@ -289,28 +314,34 @@ pub fn add_old_values_of_replaced_set(
     whole.changes.retain(|change| {
         change.differs() || plan.changes.iter().any(|planned| planned.key == change.key)
     });
-    let put_back = whole
-        .differing_changes()
-        .map(|change| &change.key)
-        .filter(|key| !has_new_value_for_setting(plan, key));
-    let put_back = list_some_settings(put_back);
-    let stays = list_some_settings(drift.iter().map(|drifted| &drifted.key));
-    if !put_back.is_empty() {
-        whole.notes.push(format!(
-            "not in this set: {put_back}; put back to the value before"
-        ));
-    }
-    if !stays.is_empty() {
-        whole.notes.push(format!(
-            "not in this set: {stays}; left as somebody else has set it"
-        ));
-    }
+    let oldest = session.journal.entries_with_oldest_values();
+    let differing = whole.differing_changes();
+    let (put_back, by_kernel): (Vec<&Change>, Vec<&Change>) = differing
+        .filter(|change| !plan.has_new_value_for_setting(&change.key))
+        .partition(|change| has_old_value_as_new(change, &oldest));
+    let replaced_keys = replaced.settings.iter().map(|setting| &setting.key);
+    let left_to_kernel = replaced_keys.filter(|key| is_table_left_to_kernel(plan, key));
+    let by_kernel = by_kernel.iter().map(|change| &change.key);
+    let notes = [
+        (
+            list_some_settings(put_back.iter().map(|change| &change.key)),
+            "put back to the value before",
+        ),
+        (
+            list_some_settings(by_kernel.chain(left_to_kernel)),
+            "as the kernel chooses it for the set's drive-latency",
+        ),
+        (
+            list_some_settings(drift.iter().map(|drifted| &drifted.key)),
+            "left as somebody else has set it",
+        ),
+    ];
+    let told = notes.iter().filter(|(names, _)| !names.is_empty());
+    let told: Vec<String> = told
+        .map(|(names, what)| format!("not in this set: {names}; {what}"))
+        .collect();
+    whole.notes.extend(told);
     Ok(whole)
-}
-
-fn has_new_value_for_setting(plan: &SettingsPlan, key: &SettingKey) -> bool {
-    let mut changes = plan.changes.iter();
-    changes.any(|change| change.key == *key && change.new.is_some())
 }
 
 /// Names some settings, and counts the others.
@@ -406,30 +437,48 @@ fn add_old_values_of_settings_only_in_record(
     drift: &[DriftedSetting],
     plan: &mut SettingsPlan,
 ) {
-    let system = &session.system;
     let oldest: Vec<Entry> = session.journal.entries_with_oldest_values();
-    for setting in &record.settings {
-        let key = &setting.key;
-        let is_settled =
-            has_new_value_for_setting(plan, key) || drift.iter().any(|drifted| drifted.key == *key);
-        let Some(entry) = oldest.iter().find(|entry| entry.key == *key) else {
-            continue;
-        };
-        // Another drive may have taken the name of the recorded one.
-        let is_here = entry.drive == drive_model_and_serial(system, &key.at);
-        if is_settled || !is_here || system.check_setting_value(key, &entry.old).is_err() {
-            continue;
-        }
-        let Ok(present) = system.read_setting(key) else {
-            continue;
-        };
-        plan.changes.retain(|c| c.key != *key);
-        plan.changes.push(crate::Change {
-            key: key.clone(),
-            old: present,
-            new: Some(entry.old.clone()),
-        });
+    let keys = record.settings.iter().map(|setting| &setting.key);
+    let put_back: Vec<Change> = keys
+        .filter(|key| {
+            !plan.has_new_value_for_setting(key)
+                && !is_table_left_to_kernel(plan, key)
+                && drift.iter().all(|drifted| drifted.key != **key)
+        })
+        .filter_map(|key| plan_change_to_old_value(&session.system, &oldest, plan, key))
+        .collect();
+    plan.changes
+        .retain(|known| put_back.iter().all(|change| change.key != known.key));
+    plan.changes.extend(put_back);
+}
+
+/// Plans the change of a setting, which the plan does not have, to the value that a boot with the plan would have. `oldest`: this
+/// boot's own values. `None`: that value is not known, is impossible now, or is of another drive.
+fn plan_change_to_old_value(
+    system: &System,
+    oldest: &[Entry],
+    plan: &SettingsPlan,
+    key: &SettingKey,
+) -> Option<Change> {
+    let entry = oldest.iter().find(|entry| entry.key == *key)?;
+    // Another drive may have taken the name of the recorded one.
+    if entry.drive != drive_model_and_serial(system, &key.at) {
+        return None;
     }
+    let old = find_table_for_kept_tolerance(system, plan, oldest, key)
+        .unwrap_or_else(|| entry.old.clone());
+    system.check_setting_value(key, &old).ok()?;
+    Some(Change {
+        key: key.clone(),
+        old: system.read_setting(key).ok()?,
+        new: Some(old),
+    })
+}
+
+/// Whether a change puts a setting back to this boot's own value.
+fn has_old_value_as_new(change: &Change, oldest: &[Entry]) -> bool {
+    let mut entries = oldest.iter();
+    entries.any(|entry| entry.key == change.key && Some(&entry.old) == change.new.as_ref())
 }
 
 pub(crate) fn read_supply_record_without_lock(

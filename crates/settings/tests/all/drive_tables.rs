@@ -8,14 +8,17 @@ use std::path::Path;
 use wakepath_policies::apst::{ApstSettings, plan_apst_table};
 use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
-    Reapplied, ReapplyOutcome, Targets, apply_persistent_settings_at_boot, policy,
-    reapply_after_event,
+    BootOutcome, Reapplied, ReapplyOutcome, Session, SupplyOutcome, Targets,
+    apply_persistent_settings_at_boot, policy, reapply_after_event,
+    switch_to_set_of_present_supply,
 };
 use wakepath_system::System;
 use wakepath_system::nvme::ApstFeature;
 
-use crate::common::{content, laptop, write};
+use crate::common::{content, laptop, read, write};
 
+const FILE: &str = "etc/wakepath/settings.toml";
+const TOLERANCE: &str = "sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us";
 const TABLE: &str = "dev/nvme0.feature-0c";
 /// A tolerance below the exit latency of the drive's deepest state, and a time that is not the kernel's.
 const SET: &str = "drive-latency[tolerance=25ms] + apst[primary_timeout_ms=50]";
@@ -118,7 +121,7 @@ fn the_kernels_table_for_the_sets_tolerance_is_a_reset_and_any_other_is_drift() 
     let (directory, system) = laptop();
     let machine = directory.path();
     let file = format!("policy = '{SET}'\n");
-    write(machine, "etc/wakepath/settings.toml", &file);
+    write(machine, FILE, &file);
     apply_persistent_settings_at_boot(&system).unwrap();
     let of_set = planned_table(&system, 25_000, 50);
     assert_eq!(table_in_force(&system), of_set.to_string());
@@ -131,8 +134,7 @@ fn the_kernels_table_for_the_sets_tolerance_is_a_reset_and_any_other_is_drift() 
     assert_eq!(reset, ["apst:nvme0"], "{done:?}");
     assert!(done.drift.is_empty(), "{done:?}");
     assert_eq!(table_in_force(&system), of_set.to_string());
-    let tolerance = "sys/class/nvme/nvme0/power/pm_qos_latency_tolerance_us";
-    assert_eq!(content(machine)[tolerance], in_force[tolerance]);
+    assert_eq!(content(machine)[TOLERANCE], in_force[TOLERANCE]);
 
     let by_somebody = planned_table(&system, 25_000, 70);
     let done = look_after_reset(machine, &system, &by_somebody);
@@ -142,4 +144,100 @@ fn the_kernels_table_for_the_sets_tolerance_is_a_reset_and_any_other_is_drift() 
     };
     assert_eq!(drifted.key.to_string(), "apst:nvme0");
     assert_eq!(table_in_force(&system), by_somebody.to_string());
+}
+
+/// A set with a table for the laptop's drive, and one that only has a tolerance.
+const TABLE_SET: &str = "apst[primary_timeout_ms=50]";
+const TOLERANCE_SET: &str = "drive-latency[tolerance=25ms]";
+
+/// Applies a file with this set as a boot does. Returns the notes.
+fn apply_file_with_set(machine: &Path, system: &System, set: &str) -> String {
+    write(machine, FILE, &format!("policy = '{set}'\n"));
+    match apply_persistent_settings_at_boot(system).unwrap() {
+        BootOutcome::Applied(plan) => plan.notes.join("\n"),
+        other => panic!("{other:?}"),
+    }
+}
+
+const CHOSEN_BY_KERNEL: &str =
+    "not in this set: apst:nvme0; as the kernel chooses it for the set's drive-latency";
+
+/// The captured drive has no kernel that chooses a table when the tolerance is written: the set's table stays until the test
+/// writes the kernel's.
+#[test]
+fn a_replaced_table_does_not_overwrite_the_one_for_the_new_sets_tolerance() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    let own = table_in_force(&system);
+    apply_file_with_set(machine, &system, TABLE_SET);
+    let of_set = table_in_force(&system);
+    assert_ne!(of_set, own);
+    let notes = apply_file_with_set(machine, &system, TOLERANCE_SET);
+    assert_eq!(notes, CHOSEN_BY_KERNEL);
+    assert_eq!(read(machine, TOLERANCE), "25000");
+    assert_eq!(table_in_force(&system), of_set);
+    let by_kernel = planned_table(&system, 25_000, 100);
+    let done = look_after_reset(machine, &system, &by_kernel);
+    assert!(
+        done.drift.is_empty() && done.reset.is_empty() && done.notes.is_empty(),
+        "{done:?}"
+    );
+    assert_eq!(table_in_force(&system), by_kernel.to_string());
+    let mut session = Session::open_for_restore(&system).unwrap();
+    session.restore_all().unwrap();
+    assert_eq!(table_in_force(&system), own);
+}
+
+#[test]
+fn a_replaced_table_becomes_the_kernels_where_the_tolerance_is_in_force_already() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    apply_file_with_set(machine, &system, SET);
+    let by_kernel = planned_table(&system, 25_000, 100);
+    assert_ne!(table_in_force(&system), by_kernel.to_string());
+    let notes = apply_file_with_set(machine, &system, TOLERANCE_SET);
+    assert_eq!(notes, CHOSEN_BY_KERNEL);
+    assert_eq!(table_in_force(&system), by_kernel.to_string());
+    // The file is applied once more, and nothing is left to do.
+    assert_eq!(apply_file_with_set(machine, &system, TOLERANCE_SET), "");
+    assert_eq!(table_in_force(&system), by_kernel.to_string());
+}
+
+/// Applies the set of the power supply that the machine has now. Fails if a setting is taken for somebody else's.
+fn switch_supply(machine: &Path, system: &System, is_plugged: bool) {
+    let online = if is_plugged { "1\n" } else { "0\n" };
+    write(machine, "sys/class/power_supply/AC/online", online);
+    match switch_to_set_of_present_supply(system).unwrap() {
+        SupplyOutcome::Switched(switched) => assert!(switched.drift.is_empty(), "{switched:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_kernels_table_for_a_batterys_tolerance_is_nobodys_drift() {
+    for begins_plugged in [true, false] {
+        let (directory, system) = laptop();
+        let machine = directory.path();
+        let tolerance = read(machine, TOLERANCE);
+        let of_mains = planned_table(&system, 100_000, 50).to_string();
+        let by_kernel = planned_table(&system, 25_000, 100);
+        write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
+        let file = format!("mains = '{TABLE_SET}'\nbattery = '{TOLERANCE_SET}'\n");
+        write(machine, FILE, &file);
+        if begins_plugged {
+            apply_persistent_settings_at_boot(&system).unwrap();
+            assert_eq!(table_in_force(&system), of_mains);
+            switch_supply(machine, &system, false);
+            assert_eq!(table_in_force(&system), of_mains);
+        } else {
+            write(machine, "sys/class/power_supply/AC/online", "0\n");
+            apply_persistent_settings_at_boot(&system).unwrap();
+        }
+        assert_eq!(read(machine, TOLERANCE), "25000");
+        let done = look_after_reset(machine, &system, &by_kernel);
+        assert!(done.drift.is_empty() && done.reset.is_empty(), "{done:?}");
+        switch_supply(machine, &system, true);
+        assert_eq!(table_in_force(&system), of_mains);
+        assert_eq!(read(machine, TOLERANCE), tolerance);
+    }
 }
