@@ -95,9 +95,9 @@ pub(super) fn try_ask_apply_and_persist(
     super::restore::tell_settings_recovered_from_killed(session.restored_at_opening());
     let plan = plan_set_on_trial(system, settings, on)?;
     note_tools_that_overwrite(system, &plan);
-    // A boot with the set has nothing of the one before.
-    let plan = add_old_values_of_replaced_set(&session, &plan)?;
     if let Some(time) = request.time_of_trial() {
+        // A boot with the set has nothing of the one before.
+        let plan = add_old_values_of_replaced_set(&session, &plan)?;
         let holding = session.apply_while_held(&plan)?;
         let end = watch.wait_and_ask(time, yes)?;
         #[cfg(target_os = "linux")]
@@ -122,10 +122,10 @@ pub(super) fn try_ask_apply_and_persist(
         }
         session = released;
     }
-    // The power supply may have changed during the trial.
+    // The power supply may have changed during the trial, and the trial has put everything back.
     let present = PowerSupply::read(system.root());
     let waits_for = on.filter(|supply| *supply != present);
-    apply_plan_and_record_supply(
+    let applied = apply_plan_and_record_supply(
         &mut session,
         settings,
         present,
@@ -160,7 +160,7 @@ pub(super) fn try_ask_apply_and_persist(
              systemctl enable wakepath-settings.service"
         );
     }
-    Ok(waits_for.is_none().then_some(plan))
+    Ok(waits_for.is_none().then_some(applied))
 }
 
 /// Plans the set that the user named, which is on trial whatever the power supply.
