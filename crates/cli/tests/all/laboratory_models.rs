@@ -11,6 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::laboratory::laboratory_command;
+use crate::common::{repository, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -81,21 +82,109 @@ fn check_stored_cells(name: &str, metric: &str, cells: usize, percent: f64) {
 
 #[test]
 fn buffered_reads_take_as_long_as_those_of_a_real_kernel() {
-    // With only C1 on, farthest off is a read of 4 KiB that is cached, by 3.3 %. Two cells are fitted.
-    let mut compared = simulate_stored_cells("read-ahead-6.12", "mean_us", 36);
-    compared.retain(|([machine, workload, policy], _, off)| {
-        let has_fast_link = machine == "debian-6.12-link-2000";
-        let limit = match (policy.as_str(), workload.as_str()) {
-            // The simulated reader is mostly on the CPU without the timer of fio's main process, and goes to C8 after a tick.
-            ("menu", "buffered-random") => 15.0,
-            // Not traced.
-            ("menu", "read-ahead-64k") if has_fast_link => 11.0,
-            ("menu", _) => 8.0,
-            _ => 4.0,
+    // Farthest off is a read of 4 KiB that is cached, by 3.3 %. Two cells are fitted.
+    check_stored_cells("read-ahead-6.12", "mean_us", 18, 4.0);
+}
+
+#[test]
+fn jobs_under_menu_take_as_long_as_with_a_real_kernel() {
+    // Two runs of 800 ms each. Nothing is fitted. Farthest off of the cells without a limit of their own are four buffered reads of a ring,
+    // by 6.9 %.
+    let mut compared = simulate_stored_cells("menu-6.12", "mean_us", 37);
+    compared.retain(|([_, workload, _], _, off)| {
+        let limit = match workload.as_str() {
+            // Ticks meet reads by chance: see `waits_that_ticks_cut_take_as_long_over_drives_of_nearly_the_same_speed`.
+            "buffered-random" => 25.0,
+            "mmap-random-read" | "mmap-random-write" => 10.0,
+            // The model gives each page to the drive by itself, and the kernel 16 and more at once.
+            "mmap-random-write-fsync" => 20.0,
+            // Not traced: pages are written back meanwhile.
+            "mmap-write" => 16.0,
+            _ => 8.0,
         };
         off.abs() > limit
     });
     assert!(compared.is_empty(), "{compared:?}");
+}
+
+/// Where a tick cuts a wait decides whether `menu` sees a pattern afterwards. With reads of 0.1 us more or less, later ticks come at
+/// other places. The guest's reads are less even than simulated ones, so that ticks come at all places. Its mean is near to the mean over
+/// drives of nearly the same speed.
+#[test]
+fn waits_that_ticks_cut_take_as_long_over_drives_of_nearly_the_same_speed() {
+    let folder = TempDir::new().unwrap();
+    let laboratory = repository().join("rig/laboratory");
+    for machine in ["debian-6.12.toml", "debian-6.12-link-2000.toml"] {
+        fs::copy(laboratory.join(machine), folder.path().join(machine)).unwrap();
+    }
+    let tenths_of_us = (790..=810).step_by(2);
+    let drives: Vec<String> = tenths_of_us
+        .map(|tenths| write_machine_with_read_time(folder.path(), tenths))
+        .collect();
+    let jobs = ["buffered-random", "mmap-random-read", "mmap-random-write"];
+    let workloads = jobs.map(|job| {
+        let file = laboratory.join(format!("jobs/{job}.fio"));
+        format!(
+            "[[workload]]\nname = {job:?}\nfio = {file:?}\nfio_options = {{ runtime = \"800ms\" }}\n"
+        )
+    });
+    let study = folder.path().join("study.toml");
+    let text = format!(
+        r#"name = "ticks"
+title = "Ticks that cut waits"
+machine = {drives:?}
+repeats = 1
+warm_up_s = 0
+policy = ["menu"]
+
+{}"#,
+        workloads.concat()
+    );
+    fs::write(&study, text).unwrap();
+    let out = folder.path().join("out");
+    let paths = [&study, &out].map(|path| path.to_str().unwrap());
+    wakepath(&["study", "run", paths[0], "-o", paths[1]]).success();
+    let means = means_by_cell(&out, "mean_us");
+    assert_eq!(means.len(), 33);
+
+    let stored = simulate_stored_cells("menu-6.12", "mean_us", 37);
+    for job in jobs {
+        let (_, real, _) = stored
+            .iter()
+            .find(|([machine, workload, _], ..)| {
+                machine == "debian-6.12-link-2000" && workload == job
+            })
+            .unwrap();
+        let all: Vec<f64> = means
+            .iter()
+            .filter(|([_, workload, _], _)| workload == job)
+            .map(|(_, mean)| *mean)
+            .collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = all.iter().copied().fold(0.0, f64::max);
+        println!("{job}: really {real:.1}, simulated {mean:.1} ({low:.1} to {high:.1})");
+        assert!((low..high).contains(real), "{job}: {real}, {all:?}");
+        assert!((mean / real - 1.0).abs() < 0.05, "{job}: {real}, {all:?}");
+    }
+}
+
+/// Writes a machine of the laboratory whose drive takes so many tenths of a microsecond for a read. Returns the file's name.
+fn write_machine_with_read_time(folder: &Path, tenths: u32) -> String {
+    let file = format!("drive-{tenths}.toml");
+    let service = f64::from(tenths) / 10.0;
+    let text = format!(
+        r#"like = "debian-6.12-link-2000.toml"
+name = "drive-{tenths}"
+title = "A read takes {service} us"
+
+[drive]
+read_service_us = {service}
+source = "near to rig/drive"
+"#
+    );
+    fs::write(folder.join(&file), text).unwrap();
+    file
 }
 
 #[test]
@@ -115,19 +204,7 @@ fn polled_reads_take_as_long_as_those_of_a_real_kernel() {
 #[test]
 fn mapped_files_are_read_and_written_as_by_a_real_kernel() {
     // Two cells of 6.12 are fitted. Farthest off are sequential writes of 7.3, whose large folios are mapped as a whole, by 5.6 %.
-    let mut compared = simulate_stored_cells("mapped-6.12", "mean_us", 18);
-    compared.retain(|([_, workload, policy], _, off)| {
-        let limit = match (policy.as_str(), workload.as_str()) {
-            // Single runs of 100 ms: six simulated seeds give 129 to 151 us without the sync, and the guest 121. Not traced.
-            ("menu", "mmap-random-write" | "mmap-random-write-fsync") => 26.0,
-            // Not traced.
-            ("menu", "mmap-read-64k") => 9.0,
-            ("menu", _) => 8.0,
-            _ => 4.0,
-        };
-        off.abs() > limit
-    });
-    assert!(compared.is_empty(), "{compared:?}");
+    check_stored_cells("mapped-6.12", "mean_us", 9, 4.0);
     check_stored_cells("mapped-6.1", "mean_us", 9, 5.0);
     check_stored_cells("mapped-7.3", "mean_us", 9, 7.0);
 }
@@ -156,15 +233,9 @@ fn jobs_with_threads_and_jobs_that_steer_themselves_do_as_much_as_with_a_real_ke
 
 #[test]
 fn jobs_read_back_what_they_wrote_as_fast_as_with_a_real_kernel() {
-    // Nothing is fitted. With only C1 on, farthest off are buffered writes and reads, by 2.7 %, and their rate, by 3.7 %.
-    let mut compared = simulate_stored_cells("checking-6.12", "mean_us", 8);
-    compared.retain(|([_, workload, policy], _, off)| {
-        // Under menu simulated CPUs go to C8 460 times a second, and real ones 170 times: reads are 22 % too slow. Not traced.
-        let is_buffered = workload == "verify-buffered" && policy == "menu";
-        off.abs() > if is_buffered { 14.0 } else { 8.0 }
-    });
-    assert!(compared.is_empty(), "{compared:?}");
-    check_stored_cells("checking-6.12", "iops", 8, 8.0);
+    // Nothing is fitted. Farthest off are buffered writes and reads, by 2.7 %, and their rate, by 3.7 %.
+    check_stored_cells("checking-6.12", "mean_us", 4, 4.0);
+    check_stored_cells("checking-6.12", "iops", 4, 5.0);
 }
 
 #[test]
