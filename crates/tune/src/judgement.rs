@@ -105,13 +105,12 @@ pub(crate) fn choose_smallest_change_as_good_as_best(
     if !is_worth_changing(objective, baseline, best, in_force) {
         return None;
     }
-    let seed = baseline.seed;
-    let is_as_good = |other: &JudgedSet| {
-        !is_better_beyond_chance(objective, (LEVEL, seed), &best.values, &other.values)
-    };
+    let drawing = (LEVEL, baseline.seed);
     keeping
         .into_iter()
-        .filter(|index| is_as_good(&ran[*index]))
+        .filter(|index| {
+            !is_better_beyond_chance(objective, drawing, &best.values, &ran[*index].values)
+        })
         .filter(|index| is_worth_changing(objective, baseline, &ran[*index], in_force))
         .min_by_key(|index| ran[*index].finalist.changes)
 }

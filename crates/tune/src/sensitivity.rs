@@ -137,20 +137,24 @@ impl ScreeningRounds<'_> {
             return None;
         }
         let screening = self.screening;
-        let ends: usize = self.assumptions.iter().map(|one| one.ends.len()).sum();
-        let requests_of_ends = |sets: &[usize]| ends as f64 * screening.requests_of_sets(sets);
         let as_assumed = self.requests_as_assumed as f64;
         // With less, figures of little influence would go together.
         let all: Vec<usize> = (0..screening.trials.len()).collect();
         let screened_singly =
-            (as_assumed + screening.requests_of_sets(&all) + requests_of_ends(&all))
+            (as_assumed + screening.requests_of_sets(&all) + self.requests_at_all_ends(&all))
                 / SCREENING_SHARE;
         let run_whole = self.requests_of_whole_runs_per_judged_figure();
         let run_in_all = as_assumed
-            + requests_of_ends(&screening.nearest_sets())
-            + requests_of_ends(&screening.other_sets_beside_answer())
+            + self.requests_at_all_ends(&screening.nearest_sets())
+            + self.requests_at_all_ends(&screening.other_sets_beside_answer())
             + run_whole * self.assumptions.len() as f64;
         Some(screened_singly.max(run_in_all).ceil() as u64)
+    }
+
+    /// Number of requests at both ends of every figure, with these sets.
+    fn requests_at_all_ends(&self, sets: &[usize]) -> f64 {
+        let ends: usize = self.assumptions.iter().map(|one| one.ends.len()).sum();
+        ends as f64 * self.screening.requests_of_sets(sets)
     }
 
     /// Number of requests that whole runs of all figures near to a change take, per judged figure.
