@@ -29,6 +29,7 @@ from socket import create_connection
 from sqlite3 import connect as connect_to_sqlite
 from types import FrameType
 
+from etcd_puts import CHECK_CLIENTS, put_at_fixed_rate
 from measured_disk import COMMAND_SECONDS, Disk, RecipeError, Server, Window, run
 
 
@@ -248,10 +249,14 @@ def sqlite_insert(load: Load) -> Outcome:
     return Outcome(window, load.operations, f"SQLite {version}", appended)
 
 
+# Where etcd listens for clients.
+ETCD_AT = "127.0.0.1:23790"
+
+
 def etcd_put(load: Load) -> Outcome:
-    """The check of etcd itself: etcdctl puts 150 values of 1 KiB a second for a minute."""
+    """The check of etcd itself, 150 puts of 1 KiB a second for a minute. Other numbers of clients do as much."""
     data = load.disk.mount / "etcd"
-    peer, client = "http://127.0.0.1:23800", "http://127.0.0.1:23790"
+    peer, client = "http://127.0.0.1:23800", f"http://{ETCD_AT}"
     server = Server(
         [
             "etcd",
@@ -271,7 +276,10 @@ def etcd_put(load: Load) -> Outcome:
         window = Window(load.disk, server)
         revision_before = etcd_revision(control)
         with window.measured():
-            subprocess.run([*control, "check", "perf", "--load=s"], capture_output=True, timeout=COMMAND_SECONDS)
+            if load.clients == CHECK_CLIENTS:
+                subprocess.run([*control, "check", "perf", "--load=s"], capture_output=True, timeout=COMMAND_SECONDS)
+            else:
+                put_at_fixed_rate(ETCD_AT, load.clients)
         done = etcd_revision(control) - revision_before
         version = run(["etcd", "--version"]).splitlines()[0]
     finally:
@@ -532,7 +540,7 @@ RECIPES = {
     "postgres-checkpoint": Recipe(postgres_checkpoint, 1, 0, "the same beside a checkpoint each 30 s"),
     "mariadb-commit": Recipe(mariadb_commit, 8, 8_000, "MariaDB, a transaction of sysbench that updates a row"),
     "sqlite-insert": Recipe(sqlite_insert, 1, 8_000, "SQLite, a transaction that inserts a row, in WAL mode"),
-    "etcd-put": Recipe(etcd_put, 50, 0, "etcd, a put of etcdctl check perf --load=s"),
+    "etcd-put": Recipe(etcd_put, CHECK_CLIENTS, 0, "etcd, a put of etcdctl check perf --load=s"),
     "rocksdb-fillsync": Recipe(rocksdb_fillsync, 1, 8_000, "RocksDB, a put of db_bench fillsync"),
     "rocksdb-compaction": Recipe(rocksdb_compaction, 4, 400_000, "RocksDB, a get or put of db_bench beside compaction"),
     "nginx-static": Recipe(nginx_static, 8, 16_000, "nginx, a GET of wrk for 64 KiB, of which half are in memory"),

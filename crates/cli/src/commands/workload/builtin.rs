@@ -48,7 +48,7 @@ pub(super) struct OriginatedFigure {
 pub(super) struct CallsPerRequest {
     /// How the calls are known: counted beside a program, or simulated.
     pub(super) from: CallsFrom,
-    /// Client count; `None`: requests arrive at a rate.
+    /// Clients of the program that was counted, or of a simulated server without such a program; `None`: its requests arrive at a rate.
     pub(super) clients: Option<u32>,
     /// Reads, bytes read, writes, bytes written, flushes.
     #[serde(flatten)]
@@ -137,7 +137,7 @@ fn load(name: &'static str) -> anyhow::Result<BuiltinWorkload> {
         .iter()
         .map(|row| (CallsFrom::Counted, row))
         .chain(simulated.iter().map(|row| (CallsFrom::Simulated, row)))
-        .map(|(from, row)| row.calls(from, server.as_ref()));
+        .map(|(from, row)| row.calls(from));
     Ok(BuiltinWorkload {
         name,
         kind: name_of_kind(name),
@@ -203,12 +203,10 @@ fn rows_of_recipe(table: &str, recipe: Option<&Recipe>) -> anyhow::Result<Vec<Ca
 }
 
 impl CallsRow {
-    fn calls(&self, from: CallsFrom, server: Option<&ServerFile>) -> CallsPerRequest {
-        // With an open load, the table counts the asking program's clients.
-        let has_rate = server.is_some_and(|file| file.open_rate().is_some());
+    fn calls(&self, from: CallsFrom) -> CallsPerRequest {
         CallsPerRequest {
             from,
-            clients: self.clients.filter(|_| !has_rate),
+            clients: self.clients,
             figures: CallFigures {
                 reads: self.reads,
                 read_bytes: self.read_bytes,
