@@ -32,7 +32,7 @@ def put_at_fixed_rate(address: str, clients: int) -> None:
 
 
 def put_as_one_client(address: str, began: float, turn: tuple[int, int]) -> None:
-    """Does each put of the plan that is the client's turn: the first of it, and every so-manieth after that."""
+    """Does the puts of one client: of each round of `clients` puts, the one at place `first`."""
     first, clients = turn
     host, _, port = address.partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=COMMAND_SECONDS)

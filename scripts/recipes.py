@@ -88,10 +88,10 @@ def as_user(user: str, arguments: list[str]) -> list[str]:
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *arguments]
 
 
-def postgres(load: Load, checkpoint_seconds: int, before: list[str], extent: str) -> Outcome:
+def postgres(load: Load, checkpoint_seconds: int, before: list[list[str]], extent: list[str]) -> Outcome:
     """PostgreSQL with pgbench's simple-update, after a checkpoint.
 
-    `extent` is the option of pgbench that ends the window; `before` has those of runs between checkpoint and window.
+    `extent` has pgbench's options for the window; `before` has those of runs between checkpoint and window.
     """
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not versions:
@@ -122,12 +122,12 @@ def postgres(load: Load, checkpoint_seconds: int, before: list[str], extent: str
         run(["psql", *connection, "-c", "CHECKPOINT", "postgres"])
         update.append(f"--client={load.clients}")
         for extent_before in before:
-            run([*update, extent_before])
+            run([*update, *extent_before])
         window = Window(load.disk, server)
         position = ["psql", *connection, "-At", "-c", "select pg_current_wal_insert_lsn() - '0/0'", "postgres"]
         position_before = int(run(position))
         with window.measured():
-            text = run([*update, extent])
+            text = run([*update, *extent])
         appended = int(run(position)) - position_before
         done = int(first_match(r"transactions actually processed: (\d+)", text, "pgbench"))
         version = run([str(programs / "postgres"), "--version"]).strip()
@@ -138,11 +138,13 @@ def postgres(load: Load, checkpoint_seconds: int, before: list[str], extent: str
 
 def postgres_commit(load: Load) -> Outcome:
     """No checkpoint comes into the window."""
-    return postgres(load, 3600, [], f"--transactions={load.operations // load.clients}")
+    return postgres(load, 3600, [], [f"--transactions={load.operations // load.clients}"])
 
 
 # Seconds from checkpoint to checkpoint: the least that PostgreSQL takes.
 CHECKPOINT_SECONDS = 30
+# Transactions a second where the disk keeps up. How often a page changes between checkpoints depends on the rate.
+CHECKPOINT_RATE = 58
 
 
 def postgres_checkpoint(load: Load) -> Outcome:
@@ -150,8 +152,9 @@ def postgres_checkpoint(load: Load) -> Outcome:
 
     Before the window there is a whole one, so that what the window begins with is what it ends with.
     """
-    before = [f"--time={CHECKPOINT_SECONDS + 5}"]
-    return postgres(load, CHECKPOINT_SECONDS, before, f"--time={2 * CHECKPOINT_SECONDS}")
+    rate = f"--rate={CHECKPOINT_RATE}"
+    before = [[rate, f"--time={CHECKPOINT_SECONDS + 5}"]]
+    return postgres(load, CHECKPOINT_SECONDS, before, [rate, f"--time={2 * CHECKPOINT_SECONDS}"])
 
 
 # Who runs a server that refuses to be root. Packages without a service, as mariadb-server-core, bring no user.
