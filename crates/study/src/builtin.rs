@@ -17,14 +17,14 @@ const STUDIES: Files = files!["../data/studies/", ".toml":
 const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-assumed.toml", "build-like.json",
-    "ceph-osd-assumed.toml", "dbench-assumed.toml", "dbench-like.json",
+    "ceph-osd-assumed.toml", "database-log-assumed.json", "dbench-assumed.toml",
     "desktop-at-rest.json", "etcd-disk.fio", "etcd-put.toml",
-    "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
+    "file-server-assumed.json", "fileio-like.fio", "hackbench-like.json", "idle.json", "iowait-rk3399.fio",
     "iowait-thinkcycles.fio", "mariadb-commit.toml", "netpipe-like.json", "nginx-static.toml",
     "office-day-assumed.json", "pgbench-assumed.toml", "pgbench-read-assumed.json", "ping-pong-20.json",
     "ping-pong-80.json", "ping-pong.json", "postgres-checkpoint.toml", "postgres-commit.toml",
     "psd-mixed.fio", "psd-randread.fio", "redis-everysec.toml", "redis-server.toml", "rk3399-depth.fio", "rocksdb-compaction.toml", "rocksdb-fillsync.toml", "schbench-like.json",
-    "sqlite-assumed.toml", "sqlite-insert.toml", "sqlite-like.json",
+    "sqlite-assumed.toml", "sqlite-insert.toml",
     "tbench-assumed.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "web-server.toml", "worker-pool.json", "x264-like.json",
 ];
 
