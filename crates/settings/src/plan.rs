@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use wakepath_system::setting::{self, Access, NO_SYSTEM_LATENCY_LIMIT_US};
-use wakepath_system::{SettingKey, System};
+use wakepath_system::{At, SettingKey, System};
 
 use crate::SettingsError;
 
@@ -159,7 +159,8 @@ impl SettingsPlan {
 }
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
-/// maximum. `value_to_write` is the value to be written.
+/// maximum, and that an energy preference comes before the governor `performance`, under which intel_pstate takes none (`EBUSY`,
+/// `intel_pstate_set_energy_pref_index()`, Linux 6.12). `value_to_write` is the value to be written.
 pub(crate) fn sort_in_writing_order(
     changes: &mut [Change],
     value_to_write: impl Fn(&Change) -> Option<&str>,
@@ -167,15 +168,69 @@ pub(crate) fn sort_in_writing_order(
     // A falling frequency maximum is written after the minimum, a rising maximum before it.
     let max = setting::setting_known_to_exist("frequency-max").writing_order();
     let min = setting::setting_known_to_exist("frequency-min").writing_order();
+    let governor = setting::setting_known_to_exist("frequency-governor").writing_order();
+    let preference = setting::setting_known_to_exist("epp").writing_order();
+    let to_performance: Vec<At> = changes
+        .iter()
+        .filter(|c| c.key.setting.writing_order() == governor)
+        .filter(|c| value_to_write(c) == Some("performance"))
+        .map(|c| c.key.at.clone())
+        .collect();
     changes.sort_by_cached_key(|c| {
         let rank = c.key.setting.writing_order();
         let new = value_to_write(c).and_then(|text| text.parse::<u64>().ok());
         let is_raised = new >= c.old.parse::<u64>().ok();
         let place = if rank == max && is_raised {
             (min, 0)
+        } else if rank == preference && to_performance.contains(&c.key.at) {
+            (governor, 0)
         } else {
             (rank, 1)
         };
         (place, c.key.at.clone())
     });
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn change(setting: &str, policy: usize, old: &str, new: &str) -> Change {
+        let info = setting::setting_known_to_exist(setting);
+        Change {
+            key: SettingKey::for_matching_scope(info, At::CpufreqPolicy(policy)).unwrap(),
+            old: old.to_owned(),
+            new: Some(new.to_owned()),
+        }
+    }
+
+    fn written_order(mut changes: Vec<Change>) -> Vec<String> {
+        sort_in_writing_order(&mut changes, |change| change.new.as_deref());
+        changes
+            .iter()
+            .map(|change| change.key.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn a_preference_is_written_while_the_governor_takes_one() {
+        let preference = || change("epp", 1, "power", "balance_performance");
+        let to_performance = change("frequency-governor", 1, "powersave", "performance");
+        assert_eq!(
+            written_order(vec![to_performance.clone(), preference()]),
+            ["epp:policy1", "frequency-governor:policy1"]
+        );
+        let from_performance = change("frequency-governor", 1, "performance", "powersave");
+        assert_eq!(
+            written_order(vec![preference(), from_performance]),
+            ["frequency-governor:policy1", "epp:policy1"]
+        );
+        // Each clock by itself.
+        let elsewhere = change("epp", 0, "power", "balance_performance");
+        assert_eq!(
+            written_order(vec![elsewhere, to_performance]),
+            ["frequency-governor:policy1", "epp:policy0"]
+        );
+    }
 }
