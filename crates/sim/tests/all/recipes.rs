@@ -41,13 +41,15 @@ const TOLERANCE: f64 = 0.1;
 
 /// How far a figure that is counted now may be from the stored one. MariaDB's log also grows by time: it wrote 2,900 bytes a
 /// transaction on a fast disk, 3,340 where it made 190 transactions a second, and 3,730 beside other load. Of Redis only the bytes of an
-/// operation do not depend on the rate: how many operations share the calls of each second does. PostgreSQL reads pages again that the kernel dropped for lack of memory.
-/// `None` for what is not compared.
+/// operation do not depend on the rate: how many operations share the calls of each second does. PostgreSQL reads pages again that the
+/// kernel dropped for lack of memory. RocksDB's compactions depend on the rate: at 2,100 to 15,100 operations a second it wrote 1,549 to
+/// 1,781 bytes for each, in 4.8 to 6.2 writes for 1,000. `None` for what is not compared.
 fn tolerance_now(recipe: &str, figure: &str) -> Option<f64> {
     match (recipe, figure) {
-        ("mariadb-commit", "bytes written") => Some(0.2),
+        ("mariadb-commit" | "rocksdb-compaction", "bytes written") => Some(0.2),
         ("redis-everysec", figure) if figure != "bytes written" => None,
-        ("postgres-checkpoint", "reads" | "bytes read") => None,
+        ("postgres-checkpoint", "reads" | "bytes read")
+        | ("rocksdb-compaction", "writes" | "flushes") => None,
         _ => Some(TOLERANCE),
     }
 }
@@ -270,9 +272,10 @@ fn a_server_without_a_real_program_says_so_in_its_name() {
 }
 
 /// Whether a program asks for the same on any machine. Other load changes how many flushes several clients share: etcd's 50 asked for 1.05
-/// to 1.38 a put, one client for 1.50 to 1.55. So RocksDB's four beside compaction are left out.
+/// to 1.38 a put, one client for 1.50 to 1.55.
 fn asks_for_the_same_on_any_machine(row: &Row) -> bool {
-    row.clients == 1 || ["nginx-static", "redis-everysec"].contains(&row.recipe.as_str())
+    let unshared = ["nginx-static", "redis-everysec", "rocksdb-compaction"];
+    row.clients == 1 || unshared.contains(&row.recipe.as_str())
 }
 
 #[test]
