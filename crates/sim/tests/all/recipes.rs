@@ -48,7 +48,7 @@ fn tolerance_now(recipe: &str, figure: &str) -> Option<f64> {
     match (recipe, figure) {
         ("mariadb-commit" | "rocksdb-compaction", "bytes written") => Some(0.2),
         ("redis-everysec", figure) if figure != "bytes written" => None,
-        ("postgres-checkpoint", "reads" | "bytes read")
+        ("postgres-checkpoint" | "postgres-commit", "reads" | "bytes read")
         | ("rocksdb-compaction", "writes" | "flushes") => None,
         _ => Some(TOLERANCE),
     }
