@@ -159,7 +159,7 @@ impl SettingsPlan {
 }
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
-/// maximum, and that an energy preference comes before the governor `performance`, under which intel_pstate takes none (`EBUSY`,
+/// maximum, and that another energy preference than `performance` comes before the governor of that name (intel_pstate: `EBUSY`,
 /// `intel_pstate_set_energy_pref_index()`, Linux 6.12). `value_to_write` is the value to be written.
 pub(crate) fn sort_in_writing_order(
     changes: &mut [Change],
@@ -182,7 +182,10 @@ pub(crate) fn sort_in_writing_order(
         let is_raised = new >= c.old.parse::<u64>().ok();
         let place = if rank == max && is_raised {
             (min, 0)
-        } else if rank == preference && to_performance.contains(&c.key.at) {
+        } else if rank == preference
+            && value_to_write(c) != Some("performance")
+            && to_performance.contains(&c.key.at)
+        {
             (governor, 0)
         } else {
             (rank, 1)
@@ -224,6 +227,11 @@ mod tests {
         let from_performance = change("frequency-governor", 1, "performance", "powersave");
         assert_eq!(
             written_order(vec![preference(), from_performance]),
+            ["frequency-governor:policy1", "epp:policy1"]
+        );
+        let same_name = change("epp", 1, "power", "performance");
+        assert_eq!(
+            written_order(vec![same_name, to_performance.clone()]),
             ["frequency-governor:policy1", "epp:policy1"]
         );
         // Each clock by itself.
