@@ -489,8 +489,8 @@ fn loops_are_those_of_the_real_rt_app() {
 }
 
 /// Examples of Debian's rt-app whose tasks wait for timers and each other. Left out are those that keep CPUs busy, whose loops
-/// follow this machine's load: browser, video, and the tutorial's examples 4 and 7.
-const EXAMPLES: [&str; 9] = [
+/// follow this machine's load: browser, video, and the tutorial's examples 4, 7 and 8.
+const EXAMPLES: [&str; 8] = [
     "template",
     "mp3-short",
     "mp3-long",
@@ -499,30 +499,13 @@ const EXAMPLES: [&str; 9] = [
     "tutorial/example2",
     "tutorial/example3",
     "tutorial/example5",
-    "tutorial/example8",
 ];
-
-/// Binds tasks and phases that are bound to CPUs beyond the first so many to these, in turn.
-fn bind_to_first_cpus(file: &mut rtapp::RtAppFile, count: usize) {
-    for task in &mut file.tasks {
-        let phases = task.phases.iter_mut().map(|phase| &mut phase.cpus);
-        for cpus in phases.chain([&mut task.cpus]).flatten() {
-            for cpu in cpus.iter_mut() {
-                *cpu %= count;
-            }
-            cpus.sort_unstable();
-            cpus.dedup();
-        }
-    }
-}
 
 /// Tasks of an example whose loops are not within 2 % or one loop of those of the real rt-app, and which no warning names. `None`
 /// without the program.
 fn find_tasks_far_from_real_loops(path: &Path) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
-    let mut parsed = parse_for_rt_app(path);
-    let cpus = std::thread::available_parallelism().unwrap().get();
-    bind_to_first_cpus(&mut parsed, cpus);
+    let parsed = parse_for_rt_app(path);
     let plain = write_plain_for_rt_app(&parsed, folder.path(), &json!("CPU0"));
     let real = loops_of_real_rt_app(&parsed, &plain, folder.path())?;
     let (run, said) = run(&plain, &[&LAPTOP[..], &["--rt-app", "1.0"]].concat());
@@ -628,13 +611,14 @@ fn files_of_workload_automation_run_or_name_what_cannot() {
 
 /// Examples of Debian's rt-app beside [`EXAMPLES`]. Left out is the tutorial's example 6, for which the simulator lacks the speed of
 /// memory.
-const BUSY_EXAMPLES: [&str; 8] = [
+const BUSY_EXAMPLES: [&str; 9] = [
     "browser-short",
     "browser-long",
     "video-short",
     "video-long",
     "tutorial/example4",
     "tutorial/example7",
+    "tutorial/example8",
     "cpufreq_governor_efficiency/calibration",
     "cpufreq_governor_efficiency/dvfs",
 ];
