@@ -218,15 +218,15 @@ mod tests {
 
     #[test]
     fn a_preference_is_written_while_the_governor_takes_one() {
-        let preference = || change("epp", 1, "power", "balance_performance");
+        let preference = change("epp", 1, "power", "balance_performance");
         let to_performance = change("frequency-governor", 1, "powersave", "performance");
         assert_eq!(
-            written_order(vec![to_performance.clone(), preference()]),
+            written_order(vec![to_performance.clone(), preference.clone()]),
             ["epp:policy1", "frequency-governor:policy1"]
         );
         let from_performance = change("frequency-governor", 1, "performance", "powersave");
         assert_eq!(
-            written_order(vec![preference(), from_performance]),
+            written_order(vec![preference, from_performance]),
             ["frequency-governor:policy1", "epp:policy1"]
         );
         let same_name = change("epp", 1, "power", "performance");

@@ -663,7 +663,7 @@ fn a_host_that_sleeps_deeper_in_long_pauses_becomes_figures() {
         ];
         let [before, after, deeper] = figures.map(|figure| figure.value);
         assert!((before - before_us).abs() < 0.1, "{name}: {before}");
-        // How near it comes is a matter of how many pauses fit into the time.
+        // How near the found pause comes to 2 ms depends on how many pauses fit into the time.
         let Origin::Measured(when) = &state.deeper_after_us.origin else {
             panic!("{name}");
         };

@@ -55,20 +55,15 @@ pub(super) fn describe_persist(
     let plan = plan_set_on_trial(system, settings, request.on)?;
     note_tools_that_overwrite(system, &plan);
     let path = PersistentSettings::file_path(system);
-    let trial = request
-        .time_of_trial()
-        .map(|time| duration_in_words(time.as_secs_f64()));
-    match trial {
-        Some(time) if request.yes => note!(
-            "{} would be written after {time} with the set",
-            path.display()
+    let question = if request.yes { "" } else { " and a question" };
+    let when = match request.time_of_trial() {
+        Some(time) => format!(
+            "after {} with the set{question}",
+            duration_in_words(time.as_secs_f64())
         ),
-        Some(time) => note!(
-            "{} would be written after {time} with the set and a question",
-            path.display()
-        ),
-        None => note!("{} would be written at once", path.display()),
-    }
+        None => "at once".to_owned(),
+    };
+    note!("{} would be written {when}", path.display());
     Ok(plan)
 }
 
