@@ -275,6 +275,7 @@ pub(crate) mod tests {
             }],
             flush: None,
             forced_write: None,
+            short_pauses: None,
             sleep: DriveSleep::default(),
             sleep_entries: Vec::new(),
             sleep_without_apst: None,

@@ -53,6 +53,17 @@ impl Estimate {
         }
     }
 
+    /// The sum with another, independent estimate.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let ns = self.ns + other.ns;
+        Self {
+            ns,
+            low: ns - (self.ns - self.low).hypot(other.ns - other.low),
+            high: ns + (self.high - self.ns).hypot(other.high - other.ns),
+        }
+    }
+
     /// The estimate for one of several equal parts of what was timed.
     #[must_use]
     pub fn divided_by(self, parts: f64) -> Self {

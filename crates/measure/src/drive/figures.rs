@@ -7,6 +7,7 @@ use wakepath_hardware::machine::{DriveModel, DriveRest, Figure, Origin, SLOW_REQ
 use super::measurement::DriveMeasurement;
 use super::plan::{AccessDirection, AddressOrder};
 use super::service::ServiceTime;
+use super::short_pauses::ShortRest;
 use super::sleep::SleepEntry;
 use crate::summary::Estimate;
 
@@ -210,7 +211,8 @@ impl DriveMeasurement {
     }
 
     /// Exit times of sleep states from pauses, with the power state that the drive declares to be in after such a pause; no
-    /// state: none is declared. A drive's exit from a deeper state includes that from shallower ones.
+    /// state: none is declared. A drive's exit from a deeper state includes that from shallower ones, and the delay after the
+    /// shortest of these pauses.
     fn sleep_exits(&self) -> Vec<(&SleepEntry, Option<u8>, Figure)> {
         let exits = self.sleep_entries.iter().filter_map(|entry| {
             let (exit, n) = self.sleep.beyond_awake(entry)?;
@@ -219,10 +221,47 @@ impl DriveMeasurement {
                 entry.asleep_after,
                 self.sleep_condition()
             );
-            let figure = exit.at_least_zero().figure_us(n, &what, &self.conditions);
+            let whole = exit.plus(self.delay_after_shortest_gap());
+            let figure = whole.at_least_zero().figure_us(n, &what, &self.conditions);
             Some((entry, self.declared_state(entry), figure))
         });
         exits.collect()
+    }
+
+    /// Delay of a read after the shortest pause of the search for sleep, beyond reads without a pause.
+    fn delay_after_shortest_gap(&self) -> Estimate {
+        let rested = self.short_pauses.as_ref().zip(self.sleep.gaps.first());
+        rested.map_or(Estimate::ZERO, |(short, row)| short.delay_after(row.gap))
+    }
+
+    /// Rests that begin within milliseconds, of the drive or of a host before it, the shallowest first; empty if reads after short
+    /// pauses tell none.
+    pub fn short_rests(&self) -> Vec<DriveRest> {
+        let rests = self.short_pauses.iter().flat_map(|short| &short.rests);
+        rests.map(|rest| self.short_rest(rest)).collect()
+    }
+
+    /// A rest as a drive's figures. A drive's idle time is the pause and the CPU's work before and after it.
+    fn short_rest(&self, rest: &ShortRest) -> DriveRest {
+        let service = self.find_service(AccessDirection::Read, AddressOrder::Random, 4, 1);
+        let apart = service.filter(|service| service.tells_drive_apart());
+        let work = apart.map_or(0.0, |alone| alone.latency.mean.ns - alone.service().ns);
+        let [low, high] =
+            [rest.awake_after, rest.asleep_after].map(|gap| gap.0 as f64 + work.max(0.0));
+        let begin = Estimate {
+            ns: (low * high).sqrt(),
+            low,
+            high,
+        };
+        let after = "between the longest idle time that left reads as fast and the shortest that made them slower";
+        let exit = format!(
+            "median read after pauses from {} on less one without a pause, CPUs awake",
+            rest.asleep_after
+        );
+        DriveRest {
+            after_ms: begin.figure_ms(rest.n, after, &self.conditions),
+            exit_us: rest.delay.figure_us(rest.n, &exit, &self.conditions),
+        }
     }
 
     /// The power state that a drive declares to enter where this sleep was seen to begin, give or take a tenth.
@@ -320,7 +359,9 @@ mod tests {
     use wakepath_units::Nanoseconds;
 
     use super::*;
-    use crate::drive::{DriveSleep, LoadShape};
+    use crate::drive::plan::GAPS;
+    use crate::drive::short_pauses::tests::{latency_with_step_and_sleep, measured};
+    use crate::drive::{BlockLayerView, DriveSleep, LoadShape};
     use crate::summary::LatencySummary;
     use crate::{Conditions, StorageStack};
 
@@ -341,6 +382,7 @@ mod tests {
             service: Vec::new(),
             flush: LatencySummary::new(&[400_000; 30]),
             forced_write: None,
+            short_pauses: None,
             sleep_entries: sleep.entries(),
             sleep,
             sleep_without_apst: None,
@@ -364,7 +406,7 @@ mod tests {
             iops: mb_per_s * 1e6 / (kib as f64 * 1024.0),
             mb_per_s,
             latency: LatencySummary::new(&[90_000, 100_000, 110_000]).unwrap(),
-            block_layer: crate::drive::BlockLayerView {
+            block_layer: BlockLayerView {
                 mean: None,
                 foreign_requests: None,
             },
@@ -400,6 +442,33 @@ mod tests {
         found.apply_to(&mut drive);
         let origin = format!("{:?}", drive.flush_us.origin);
         assert!(origin.contains("encrypted (dm-0)"), "{origin}");
+    }
+
+    #[test]
+    fn a_rest_of_microseconds_stands_beside_a_sleep_of_milliseconds() {
+        let mut sleep = DriveSleep::default();
+        for (us, _) in GAPS {
+            let gap = Nanoseconds::from_micros(us);
+            sleep.add(gap, &[latency_with_step_and_sleep(gap.0); 8]);
+        }
+        let mut found = measurement(sleep);
+        let mut drive = DriveModel::find("sn530").unwrap();
+        drive.power = None;
+        let slept = found.put_sleep_times_into(&mut drive.clone());
+        // After 100 us the step is in the read that others are compared with.
+        assert!((slept[0].exit_us.value - 400.0).abs() < 1.0, "{slept:?}");
+        found.short_pauses = Some(measured(&[latency_with_step_and_sleep]));
+        let mut alone = service(4, 1, 40.0);
+        alone.block_layer.mean = Some(Nanoseconds(80_000));
+        found.service = vec![alone];
+        let slept = found.put_sleep_times_into(&mut drive);
+        assert!((slept[0].exit_us.value - 412.0).abs() < 1.0, "{slept:?}");
+        let [rest] = &found.short_rests()[..] else {
+            panic!("{:?}", found.short_rests());
+        };
+        assert!((rest.exit_us.value - 12.0).abs() < 0.5, "{rest:?}");
+        // Pauses of 40 and 80 us, and 20 us of work of the CPU between two requests.
+        assert!((0.06..0.1).contains(&rest.after_ms.value), "{rest:?}");
     }
 
     #[test]

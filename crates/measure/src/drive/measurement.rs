@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::declared::DeclaredSleep;
 use super::parallel_units::ParallelUnits;
 use super::service::ServiceTime;
+use super::short_pauses::ShortPauses;
 use super::sleep::{DriveSleep, SleepEntry};
 use crate::summary::LatencySummary;
 use crate::test_file::BackingDevice;
@@ -31,6 +32,8 @@ pub struct DriveMeasurement {
     pub flush: Option<LatencySummary>,
     /// A 4 KiB write that ends on the media; absent if nothing was written.
     pub forced_write: Option<LatencySummary>,
+    /// Reads after short pauses, while CPUs were held awake; absent: not measured, or CPUs could sleep.
+    pub short_pauses: Option<ShortPauses>,
     /// Reads after pauses.
     pub sleep: DriveSleep,
     /// Sleep states seen from outside, shortest pause first.

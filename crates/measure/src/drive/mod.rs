@@ -18,6 +18,7 @@ mod pause_tally;
 mod paused_reads;
 mod plan;
 mod service;
+mod short_pauses;
 mod since_boot;
 mod sleep;
 
@@ -36,6 +37,7 @@ use self::load::{run_load, run_reads_on_cpus_in_turn, transfer};
 use self::other_requests::BegunRequests;
 use self::paused_reads::{PausedDrive, read_after_pauses};
 use self::plan::DriveStep;
+use self::short_pauses::{ShortPauseTarget, measure_short_pauses};
 use crate::conditions::{CpuTimes, StolenTime};
 use crate::storage::find_drives;
 use crate::summary::LatencySummary;
@@ -54,6 +56,7 @@ pub use self::parallel_units::ParallelUnits;
 pub use self::pause_tally::PauseTally;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::service::ServiceTime;
+pub use self::short_pauses::{ShortPauses, ShortRest};
 pub use self::since_boot::take_figures_since_boot;
 pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
 pub use crate::test_file::{BackingDevice, TestTarget};
@@ -85,6 +88,7 @@ pub fn measure(
         service: Vec::new(),
         flush: None,
         forced_write: None,
+        short_pauses: None,
         sleep: DriveSleep::default(),
         sleep_entries: Vec::new(),
         sleep_without_apst: None,
@@ -195,6 +199,9 @@ impl DriveExperiment<'_> {
             DriveStep::Load(shape) => result.service.extend(self.measure_load(shape, time)?),
             DriveStep::Flush => result.flush = self.measure_flush(time)?,
             DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
+            DriveStep::ShortPauses => {
+                result.short_pauses = self.measure_short_pauses(time, result.held_shallow)?;
+            }
             DriveStep::Interrupts(direction) => self.watch_interrupts(direction, time, result)?,
             DriveStep::Gap(gap) => {
                 self.measure_pauses(gap, time, &mut result.sleep, &mut result.notes)?;
@@ -229,6 +236,26 @@ impl DriveExperiment<'_> {
         result.sleep_without_apst = Some(DriveSleep::default());
         // A drive asleep leaves its state with the next request alone.
         self.wake_drive()
+    }
+
+    /// Reads after short pauses; `None` where CPUs may sleep, whose exits would be in the reads.
+    fn measure_short_pauses(
+        &self,
+        time: Duration,
+        held_shallow: bool,
+    ) -> Result<Option<ShortPauses>, MeasureError> {
+        if !held_shallow {
+            return Ok(None);
+        }
+        let cpus =
+            choose_biggest_cpus(self.system).map_err(|e| self.file.error("reading it", e))?;
+        let target = ShortPauseTarget {
+            root: self.system.root(),
+            file: self.file,
+            disks: self.disks,
+            control: self.control,
+        };
+        measure_short_pauses(&target, &cpus, time).map(Some)
     }
 
     /// Adds reads after pauses of one length, and a note where use of the drive by others is not known.

@@ -15,6 +15,16 @@ pub(super) struct BegunRequests {
 }
 
 impl BegunRequests {
+    /// Counts of a disk without a request in flight.
+    #[cfg(test)]
+    pub(super) const fn with_counts(reads: u64, changes: u64) -> Self {
+        Self {
+            reads,
+            changes,
+            in_flight: 0,
+        }
+    }
+
     /// Counts the requests of all given disks; `None` without a disk, or if a disk's count cannot be read.
     pub(super) fn count(root: &Root, disks: &[String]) -> Option<Self> {
         let mut sum = (!disks.is_empty()).then(Self::default)?;
@@ -33,10 +43,17 @@ impl BegunRequests {
         Some(sum)
     }
 
-    /// Others' requests since `before`, when this program has read once, and the number of reads among them. `None`: the disk has
-    /// counted no read at all (`queue/iostats` is off).
-    pub(super) fn requests_of_others_since(self, before: Self) -> Option<(u64, u64)> {
-        let reads = self.reads.checked_sub(before.reads)?.checked_sub(1)?;
+    /// Others' requests since `before`, when this program has read so many times, and the number of reads among them. `None`: the
+    /// disk has counted fewer reads (`queue/iostats` is off).
+    pub(super) fn requests_of_others_since(
+        self,
+        before: Self,
+        own_reads: u64,
+    ) -> Option<(u64, u64)> {
+        let reads = self
+            .reads
+            .checked_sub(before.reads)?
+            .checked_sub(own_reads)?;
         let changes = self.changes.saturating_sub(before.changes);
         // A request in flight keeps the drive awake, whenever submitted.
         let requests = reads.saturating_add(changes).saturating_add(self.in_flight);
@@ -77,12 +94,12 @@ mod tests {
             ("1 0 8 0 0 0 0 0 0 0 0 0 0 0 0 0 0", None),
         ] {
             let count = read_count_from(after).unwrap();
-            assert_eq!(count.requests_of_others_since(before), others, "{after}");
+            assert_eq!(count.requests_of_others_since(before, 1), others, "{after}");
         }
         // Linux 4.17 and before have 11 fields.
         let old = read_count_from("100 1 800 9 50 2 400 9 0 9 9").unwrap();
         let written = read_count_from("101 1 808 9 52 2 416 9 0 9 9").unwrap();
-        assert_eq!(written.requests_of_others_since(old), Some((2, 0)));
+        assert_eq!(written.requests_of_others_since(old, 1), Some((2, 0)));
         for bad in ["", "1 2 3", "1 2 3 4 5 6 7 8 x 9 9", "-1 2 3 4 5 6 7 8 9"] {
             assert_eq!(read_count_from(bad), None, "{bad}");
         }

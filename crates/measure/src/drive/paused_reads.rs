@@ -98,7 +98,7 @@ fn pause_unless_disturbed(
         drive.wait(end.saturating_sub(drive.now()).min(LOOK));
         let after = drive.count_requests();
         let counted = before.zip(after);
-        let others = counted.and_then(|(before, after)| after.requests_of_others_since(before));
+        let others = counted.and_then(|(before, after)| after.requests_of_others_since(before, 1));
         let is_disturbed = others.is_some_and(|(requests, _)| requests > 0);
         if is_disturbed || drive.now() >= end || drive.is_cancelled() {
             return (after, others);

@@ -72,6 +72,8 @@ pub(crate) enum DriveStep {
     Flush,
     /// 4 KiB writes that end on the media.
     ForcedWrite,
+    /// 4 KiB reads, each after one of several short pauses.
+    ShortPauses,
     /// 4 KiB random requests at depth 1, watched until their interrupt.
     Interrupts(AccessDirection),
     /// 4 KiB reads, each after a pause.
@@ -88,10 +90,10 @@ pub(crate) enum DriveStep {
 pub(crate) const REFINEMENTS: usize = 5;
 /// Pauses before a read in us, and how many seconds each is tried.
 pub(super) const GAPS: [(u64, f64); 10] = [
-    (100, 1.0),
-    (300, 1.0),
-    (1_000, 1.0),
-    (3_000, 1.0),
+    (100, 0.5),
+    (300, 0.5),
+    (1_000, 0.5),
+    (3_000, 0.5),
     (10_000, 1.0),
     (30_000, 1.5),
     (100_000, 2.5),
@@ -101,6 +103,8 @@ pub(super) const GAPS: [(u64, f64); 10] = [
 ];
 /// First index into [`GAPS`] for pauses with APST off, beside the shortest pause: 10 ms.
 const GAPS_WITHOUT_APST_FROM: usize = 4;
+/// Seconds of reads after short pauses.
+const SHORT_PAUSE_SECONDS: f64 = 3.5;
 /// Seconds of watching interrupts in a direction.
 const INTERRUPT_SECONDS: f64 = 1.0;
 /// Seconds of a refinement.
@@ -148,6 +152,7 @@ impl DrivePlan {
             steps.push((DriveStep::Flush, 2.0));
             steps.push((DriveStep::ForcedWrite, 2.0));
         }
+        steps.push((DriveStep::ShortPauses, SHORT_PAUSE_SECONDS));
         let written = matches!(target, TestTarget::Write { .. });
         steps.push((
             DriveStep::Interrupts(AccessDirection::Read),
@@ -258,6 +263,9 @@ impl DrivePlan {
                 .to_owned(),
         );
         lines.push(
+            "4 KiB random reads after pauses of 20 us to 10 ms in turn, to find out what rests while the CPUs do not".to_owned(),
+        );
+        lines.push(
             "4 KiB random requests through io_uring, while the thread spins and sees when it is interrupted"
                 .to_owned(),
         );
@@ -313,9 +321,11 @@ impl DriveStep {
             Self::Load(shape) => matches!(shape.direction, AccessDirection::Write),
             Self::Flush | Self::ForcedWrite => true,
             Self::Interrupts(direction) => matches!(direction, AccessDirection::Write),
-            Self::Gap(_) | Self::Refinement | Self::SwitchApstOff | Self::GapWithoutApst(_) => {
-                false
-            }
+            Self::ShortPauses
+            | Self::Gap(_)
+            | Self::Refinement
+            | Self::SwitchApstOff
+            | Self::GapWithoutApst(_) => false,
         }
     }
 }

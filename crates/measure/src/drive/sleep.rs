@@ -19,7 +19,7 @@ const CLOSE: f64 = 1.05;
 const SETTLED: f64 = 1.3;
 
 /// Read latency after one pause.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GapLatency {
     /// The pause.
     pub gap: Nanoseconds,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_measure::drive::{
-    DriveMeasurement, DrivePlan, DriveSleep, InterruptView, LoadShape, ServiceTime, SleepEntry,
-    TestTarget, measure,
+    DriveMeasurement, DrivePlan, GapLatency, InterruptView, LoadShape, ServiceTime, ShortRest,
+    SleepEntry, TestTarget, measure,
 };
 use wakepath_measure::summary::LatencySummary;
 use wakepath_report::html::measurements::{
@@ -214,13 +214,15 @@ fn quantile_curves(result: &DriveMeasurement) -> Vec<MeasuredCurve> {
 fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
     let median: fn(&LatencySummary) -> f64 = |latency| latency.median.ns;
     let mut curves = vec![
-        sleep_curve("median", &result.sleep, median),
-        sleep_curve("90th percentile", &result.sleep, |latency| {
+        sleep_curve("median", &result.sleep.gaps, median),
+        sleep_curve("90th percentile", &result.sleep.gaps, |latency| {
             latency.p90.0 as f64
         }),
     ];
+    let short = result.short_pauses.iter();
+    curves.extend(short.map(|short| sleep_curve("median, CPUs awake", &short.gaps, median)));
     let without_apst = result.sleep_without_apst.iter();
-    curves.extend(without_apst.map(|sleep| sleep_curve("median, APST off", sleep, median)));
+    curves.extend(without_apst.map(|sleep| sleep_curve("median, APST off", &sleep.gaps, median)));
     MeasuredSection {
         title: "Sleep of the drive: latency of a read in us by the pause before it".to_owned(),
         note: sleep_in_sentences(result).join(". "),
@@ -235,10 +237,10 @@ fn sleep_section(result: &DriveMeasurement) -> MeasuredSection {
 /// A latency of reads by the pause before them.
 fn sleep_curve(
     name: &str,
-    sleep: &DriveSleep,
+    pauses: &[GapLatency],
     latency: impl Fn(&LatencySummary) -> f64,
 ) -> MeasuredCurve {
-    let rows = sleep.gaps.iter();
+    let rows = pauses.iter();
     MeasuredCurve {
         name: name.to_owned(),
         points: rows
@@ -274,9 +276,11 @@ fn rows_by_request_kind(result: &DriveMeasurement) -> Vec<[String; 12]> {
     let synced = synced
         .into_iter()
         .filter_map(|(what, latency)| Some(latency_row(what.to_owned(), latency.as_ref()?)));
-    let pauses = sleep_rows(&result.sleep, "");
+    let short = result.short_pauses.iter();
+    let short = short.flat_map(|short| sleep_rows(&short.gaps, ", CPUs awake"));
+    let pauses = sleep_rows(&result.sleep.gaps, "");
     let without_apst = result.sleep_without_apst.iter();
-    let without_apst = without_apst.flat_map(|sleep| sleep_rows(sleep, ", APST off"));
+    let without_apst = without_apst.flat_map(|sleep| sleep_rows(&sleep.gaps, ", APST off"));
     let watched = result.service.iter().flat_map(|service| {
         let direction = service.shape.direction.name();
         let view = service.interrupt.iter();
@@ -285,14 +289,15 @@ fn rows_by_request_kind(result: &DriveMeasurement) -> Vec<[String; 12]> {
     service
         .chain(watched)
         .chain(synced)
+        .chain(short)
         .chain(pauses)
         .chain(without_apst)
         .collect()
 }
 
 /// A table row for each pause before reads.
-fn sleep_rows(sleep: &DriveSleep, condition: &str) -> impl Iterator<Item = [String; 12]> {
-    let pauses = sleep.gaps.iter();
+fn sleep_rows(pauses: &[GapLatency], condition: &str) -> impl Iterator<Item = [String; 12]> {
+    let pauses = pauses.iter();
     pauses.map(move |row| latency_row(format!("read after {}{condition}", row.gap), &row.latency))
 }
 
@@ -397,7 +402,8 @@ fn figures_in_sentences(result: &DriveMeasurement) -> Vec<String> {
 
 /// Sentences on the drive's sleep: what was seen after pauses, and what the drive declares.
 fn sleep_in_sentences(result: &DriveMeasurement) -> Vec<String> {
-    let mut lines = Vec::new();
+    let short = result.short_pauses.iter().flat_map(|short| &short.rests);
+    let mut lines: Vec<String> = short.map(short_rest_in_words).collect();
     let longest = result
         .sleep
         .gaps
@@ -420,6 +426,18 @@ fn sleep_in_sentences(result: &DriveMeasurement) -> Vec<String> {
     );
     lines.extend(sleep_without_apst_in_sentences(result));
     lines
+}
+
+/// A sentence on a rest that begins within milliseconds.
+fn short_rest_in_words(rest: &ShortRest) -> String {
+    format!(
+        "rest: after {} to {} of pause reads take {} us longer ({} to {}), whatever the CPUs do: the drive rests, or a host before it",
+        rest.awake_after,
+        rest.asleep_after,
+        format_us(rest.delay.ns),
+        format_us(rest.delay.low),
+        format_us(rest.delay.high)
+    )
 }
 
 /// Sentences on what is left of the drive's sleep with APST off; none where that was not measured.
