@@ -67,8 +67,9 @@ pub fn put_in_place(
     }
     let mut notes = wake.map_or_else(Vec::new, |wake| wake.apply_to(machine));
     let slept = drive.put_sleep_times_into(&mut machine.drive);
-    let seen_by_wake_ups = wake.map_or_else(Vec::new, WakeMeasurement::drive_rests);
-    machine.drive.set_rests(join_rests(seen_by_wake_ups, slept));
+    machine
+        .drive
+        .set_rests(join_rests(find_short_rests(drive, wake), slept));
     match fit_request_work(machine, drive) {
         Ok(kcycles) => {
             machine.io_path.kcycles_per_io = kcycles;
@@ -86,10 +87,21 @@ pub fn put_in_place(
     notes
 }
 
-/// Rests of both experiments, the shallowest first. Wake-ups are compared at equal states of the CPU, and short pauses are
-/// known from them alone where they show any rest.
-fn join_rests(seen_by_wake_ups: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<DriveRest> {
-    let mut rests = seen_by_wake_ups;
+/// Rests that begin within 10 ms, by reads after short pauses, else by wake-ups. A wake-up by the drive comes later after the read
+/// before than the pause says: counters of the CPU are read in between. Rests of 100 us are in all wake-ups alike.
+fn find_short_rests(drive: &DriveMeasurement, wake: Option<&WakeMeasurement>) -> Vec<DriveRest> {
+    let rests = drive.short_rests();
+    if rests.is_empty() {
+        wake.map_or_else(Vec::new, WakeMeasurement::drive_rests)
+    } else {
+        rests
+    }
+}
+
+/// Short rests and sleep, the shallowest first. Short rests were seen at equal states of the CPU. Beside short rests, sleep within
+/// 10 ms only tells more closely when such a rest begins.
+fn join_rests(short: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<DriveRest> {
+    let mut rests = short;
     let longest = if rests.is_empty() {
         Nanoseconds::ZERO
     } else {
@@ -97,6 +109,10 @@ fn join_rests(seen_by_wake_ups: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<Dr
     };
     for rest in slept {
         if rest.after_ms.millis_to_time() <= longest {
+            let mut short = rests.iter_mut();
+            if let Some(same) = short.find(|short| may_begin_at(short, rest.after_ms.value)) {
+                same.after_ms = rest.after_ms;
+            }
             continue;
         }
         let lesser = rests.last();
@@ -107,6 +123,15 @@ fn join_rests(seen_by_wake_ups: Vec<DriveRest>, slept: Vec<DriveRest>) -> Vec<Dr
         }
     }
     rests
+}
+
+/// Whether a measured rest may begin after so much idle time, in ms.
+fn may_begin_at(rest: &DriveRest, after_ms: f64) -> bool {
+    let Origin::Measured(measurement) = &rest.after_ms.origin else {
+        return false;
+    };
+    let interval = measurement.interval();
+    interval.is_some_and(|(low, high)| (low..=high).contains(&after_ms))
 }
 
 /// The work was fitted to requests that each wake a task. At greater depths a woken task takes all complete requests.
@@ -203,10 +228,11 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
 pub(crate) mod tests {
     use wakepath_measure::StorageStack;
     use wakepath_measure::drive::{
-        BlockLayerView, DriveSleep, InterruptView, LoadShape, ServiceTime,
+        BlockLayerView, DriveSleep, GapLatency, InterruptView, LoadShape, ServiceTime, ShortPauses,
+        ShortRest,
     };
     use wakepath_measure::summary::{Estimate, LatencySummary};
-    use wakepath_measure::wake::{WakeLatency, WakeSource};
+    use wakepath_measure::wake::{SlowerReads, WakeLatency, WakeSource};
     use wakepath_units::Nanoseconds;
 
     use super::*;
@@ -382,6 +408,82 @@ pub(crate) mod tests {
                 .map(|rest| [rest.after_ms.value, rest.exit_us.value]);
             assert_eq!(values.collect::<Vec<_>>(), expected);
         }
+    }
+
+    /// Delays in whole us.
+    fn exits(rests: &[DriveRest]) -> Vec<f64> {
+        let exits = rests.iter().map(|rest| rest.exit_us.value.round());
+        exits.collect()
+    }
+
+    /// Reads after pauses of these lengths in us, each with this latency in us.
+    fn short_pauses(latencies: &[(u64, u64)], rests: Vec<ShortRest>) -> ShortPauses {
+        let rows = latencies.iter().map(|(gap_us, us)| GapLatency {
+            gap: Nanoseconds::from_micros(*gap_us),
+            latency: LatencySummary::new(&[us * 1_000; 50]).unwrap(),
+        });
+        ShortPauses {
+            gaps: rows.collect(),
+            disturbed: 0,
+            rests,
+        }
+    }
+
+    #[test]
+    fn rests_after_short_pauses_stand_in_the_place_of_those_by_wake_ups() {
+        let mut drive = measured(140, true);
+        let mut wake = WakeMeasurement {
+            conditions: drive.conditions.clone(),
+            held_khz: Vec::new(),
+            forced: true,
+            wakes: vec![wake_from_c6(0, vec![0], 78_000.0)],
+            entries: Vec::new(),
+            slower_reads: Vec::new(),
+            packages: Vec::new(),
+            at_other_clocks: Vec::new(),
+            complete: true,
+            notes: Vec::new(),
+        };
+        let growth = Estimate {
+            ns: 16_000.0,
+            low: 15_000.0,
+            high: 17_000.0,
+        };
+        let after = Estimate {
+            ns: 440_000.0,
+            low: 430_000.0,
+            high: 440_000.0,
+        };
+        wake.slower_reads = vec![SlowerReads {
+            cpu: 0,
+            after,
+            growth,
+            n: 100,
+        }];
+        // Without reads after short pauses, or without growth in these.
+        assert_eq!(exits(&find_short_rests(&drive, Some(&wake))), [16.0]);
+        drive.short_pauses = Some(short_pauses(&[(0, 70), (80, 70)], Vec::new()));
+        assert_eq!(exits(&find_short_rests(&drive, Some(&wake))), [16.0]);
+        let rest = ShortRest {
+            awake_after: Nanoseconds::from_micros(80),
+            asleep_after: Nanoseconds::from_micros(160),
+            delay: Estimate {
+                ns: 9_000.0,
+                low: 8_000.0,
+                high: 10_000.0,
+            },
+            n: 50,
+        };
+        drive.short_pauses = Some(short_pauses(&[(0, 70), (80, 70), (160, 79)], vec![rest]));
+        let found = find_short_rests(&drive, Some(&wake));
+        assert_eq!(exits(&found), [9.0]);
+        // Sleep between two pauses of 130 us tells the begin of the rest, and another of 5 ms tells nothing.
+        let joined = join_rests(
+            found,
+            vec![self::rest([0.13, 40.0]), self::rest([5.0, 90.0])],
+        );
+        assert_eq!(exits(&joined), [9.0]);
+        assert!((joined[0].after_ms.value - 0.13).abs() < 1e-9, "{joined:?}");
     }
 
     #[test]
