@@ -20,6 +20,9 @@ const ROUNDS: usize = 5;
 const FEWEST_ROUNDS: usize = 3;
 /// How far the median of the mean latencies may be off in any case, in per cent.
 const MOST_PERCENT: f64 = 15.0;
+/// A perfect prediction differs from a measurement by as much as two measurements differ. The
+/// quarter of the uncalibrated error is asked for where the machine repeats itself that well.
+const MOST_OF_ITSELF: f64 = 1.5;
 
 #[test]
 #[ignore = "nightly: calibrates this machine for some minutes, with nothing else to do"]
@@ -74,5 +77,8 @@ fn predictions_on_this_machine_are_within_their_bounds() {
         error.mean_percent <= MOST_PERCENT.max(2.0 * itself),
         "{error:?}"
     );
-    assert!(error.mean_percent <= uncalibrated / 4.0, "{error:?}");
+    assert!(
+        error.mean_percent <= (uncalibrated / 4.0).max(MOST_OF_ITSELF * itself),
+        "{error:?}"
+    );
 }
