@@ -119,6 +119,9 @@ impl<O: Observer> Engine<'_, O> {
         let done = request.attribute_drive_time(|parts| {
             volume.give_request_to_drive(taker, now, data, random, parts)
         });
+        if let Some(cache) = &mut self.cache {
+            cache.count_request_of_drive(now, data.0, done - now);
+        }
         self.tell_observer_of_drive_state(drive);
         self.emulator
             .hand_request_to_player_or_schedule_end(&mut self.context, done, id);

@@ -343,7 +343,6 @@ mod tests {
             mapped_page: 1,
             journal: None,
             files: 1,
-            reads: true,
             remembers: true,
         })
     }

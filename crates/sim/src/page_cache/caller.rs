@@ -6,6 +6,7 @@ use crate::block::request::Request;
 use crate::core::basics::Cycles;
 use crate::page_cache::mappings::MappedReads;
 use crate::page_cache::pages::Pages;
+use crate::page_cache::plug::PluggedWrite;
 use crate::page_cache::read_ahead::{ReadAheadRule, Window};
 use crate::page_cache::state::{PageCache, Writer};
 
@@ -39,6 +40,8 @@ pub(crate) struct Caller {
     pub(super) upto: u64,
     /// Number of the write-back request whose pages are taken.
     pub(super) taken: u64,
+    /// Write-back requests that the drives do not have yet.
+    pub(super) plug: Vec<PluggedWrite>,
     /// Whether other tasks use the file, too, so that syncs lock its pages.
     pub(super) shares_file: bool,
     /// Number of the lock on a page that the task has; others wait for that number.
@@ -200,6 +203,7 @@ impl Caller {
             stage_after_wait: Stage::Next,
             upto: 0,
             taken: 0,
+            plug: Vec::new(),
             shares_file: false,
             lock: None,
             batch: VecDeque::new(),

@@ -21,9 +21,6 @@ use crate::task::state::{Step, Task};
 /// Pages that a writer copies between two looks at the limits for dirty pages.
 const PIECE: u64 = 256;
 
-/// Requests that have to end before tasks go on that wait for free depth (`wbt_rqw_done()`, Linux 6.12).
-const FREE_AT_LEAST: usize = 2;
-
 /// What a task does next in a page cache call.
 pub(super) enum Turn {
     Work(Cycles),
@@ -208,12 +205,14 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 Turn::Pause(until) => {
                     t.begin_step(Step::Call, 0);
+                    self.empty_plug(cpu, task);
                     self.start_wheel_timer(cpu, until, Timer::Task(task));
                     self.put_current_task_to_sleep(cpu, task, true);
                     return CallTurn::Sleeps;
                 }
                 Turn::Sleep { iowait } => {
                     t.begin_step(Step::Call, 0);
+                    self.empty_plug(cpu, task);
                     self.put_current_task_to_sleep(cpu, task, iowait);
                     return CallTurn::Sleeps;
                 }
@@ -412,7 +411,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let cache = self.cache.as_mut()?;
         let kernel = task == cache.flusher;
-        if cache.pages.in_flight >= cache.pages.setup.most_requests_in_flight() {
+        if !cache.admits_write_back(now, task) {
             cache.queue.push_back(task);
             return Some(Turn::Sleep { iowait: true });
         }
@@ -439,6 +438,9 @@ impl<O: Observer> Engine<'_, O> {
             let work = self.setup.io.submission_work(pages.count * PAGE) + of_pages;
             return Some(Turn::Work(work));
         }
+        self.empty_plug(cpu, task);
+        let caller = self.tasks[task].caller.as_mut()?;
+        let cache = self.cache.as_mut()?;
         if kernel {
             cache.round.old = false;
             cache.rests = true;
@@ -451,34 +453,25 @@ impl<O: Observer> Engine<'_, O> {
         self.next_turn_of_call(cpu, task)
     }
 
-    /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
+    /// Submits a request of the page cache: a read of pages, a flush without pages, or a write, by the task's plug.
     fn submit_pages_to_drives(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
-        self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
         let flush = pages.count == 0;
-        let read = caller.awaits.is_some() && !flush;
-        let number = if read || flush {
-            let own = cache.pages.next_request_number();
-            cache.others.push(own);
-            cache.pages.remember_cached_pages(pages);
-            caller.awaits = Some(own);
-            own
-        } else {
-            cache.pages.in_flight += 1;
-            caller.taken
-        };
-        // The request begins where the waiting task's latency is attributed up to.
-        let begun = if task == cache.flusher {
-            self.context.now()
-        } else {
-            caller.request.attributed_until()
-        };
-        let direction = if read {
-            Direction::Read
-        } else {
+        if caller.awaits.is_none() && !flush {
+            return self.plug_write_back(cpu, task, pages);
+        }
+        let number = cache.pages.next_request_number();
+        cache.others.push(number);
+        cache.pages.remember_cached_pages(pages);
+        caller.awaits = Some(number);
+        let begun = caller.request.attributed_until();
+        self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
+        let direction = if flush {
             Direction::Write
+        } else {
+            Direction::Read
         };
         let Some(id) = self.create_page_request((cpu, task), (number, pages), direction, begun)
         else {
@@ -590,20 +583,16 @@ impl<O: Observer> Engine<'_, O> {
         let Some(cache) = &mut self.cache else {
             return;
         };
+        let mut admitted = Vec::new();
         if request.direction == Direction::Read || pages.count == 0 {
             cache.pages.arrivals.end_arrival(number);
         } else {
             cache.pages.count_written_pages(number, pages);
+            let has_volatile_cache = self.setup.volume.has_volatile_cache();
+            admitted = cache.take_admitted_tasks(self.context.now(), has_volatile_cache);
         }
-        let depth = cache.pages.setup.most_requests_in_flight();
-        let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
-        let queued = if freed {
-            std::mem::take(&mut cache.queue)
-        } else {
-            VecDeque::new()
-        };
         self.wake_tasks_after_request(cpu, number, &request);
-        for task in queued {
+        for task in admitted {
             let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }

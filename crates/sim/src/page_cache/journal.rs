@@ -53,6 +53,10 @@ impl JournalSetup {
         })
     }
 
+    pub(super) fn is_on_xfs(&self) -> bool {
+        self.kind == FileSystemKind::Xfs
+    }
+
     /// Work in cycles before a commit's first request, and after its last request. On XFS most work is the buffer's checksum
     /// (`xlog_cksum()`), by the sync that writes the buffer; traced in a guest: 3, 14 and 3 us.
     pub(super) fn commit_work(&self) -> [Cycles; 2] {

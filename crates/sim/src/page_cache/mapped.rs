@@ -326,7 +326,6 @@ mod tests {
             mapped_page: 3,
             journal: None,
             files: 1,
-            reads: true,
             remembers: true,
         })
     }

@@ -8,6 +8,7 @@
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
 //! - Events: `events` takes a system call through the stages. `events` runs the flusher; `flusher_wake_ups` wakes it.
+//!   `plug` gathers requests of a write-back, `throttle` limits them.
 //!   `sync` has syncs and page locks, `reads` the stages of reads, `deferred` reads that wait beside their task.
 //!   `mapped` has page faults of a mapped file, `mappings` what those have mapped.
 //! - The file system's journal: `journal` has transactions, `xfs_log` the buffers of XFS's log, `journal_events` runs the threads and
@@ -27,11 +28,13 @@ mod journal_events;
 mod mapped;
 mod mappings;
 pub(crate) mod pages;
+mod plug;
 pub(crate) mod read_ahead;
 mod reads;
 pub(crate) mod result;
 pub(crate) mod setup;
 pub(crate) mod state;
 mod sync;
+mod throttle;
 pub(crate) mod write_back;
 mod xfs_log;

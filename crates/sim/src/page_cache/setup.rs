@@ -11,11 +11,6 @@ use crate::page_cache::journal::JournalSetup;
 const BACKGROUND_PERCENT: u64 = 10;
 const LIMIT_PERCENT: u64 = 20;
 
-/// Most write-back requests in flight: beside reads the first limit in `blk-wbt` (`RWB_DEF_DEPTH`), otherwise three
-/// quarters of the 1023 tags in an NVMe queue, the highest limit.
-const DEPTH_BESIDE_READS: usize = 16;
-const DEPTH: usize = 767;
-
 /// Size and work of a machine's page cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageCacheSetup {
@@ -41,16 +36,13 @@ pub(crate) struct PageCacheSetup {
     pub(super) journal: Option<JournalSetup>,
     /// Number of files, over all jobs and processes.
     pub(super) files: usize,
-    /// Whether some job also reads from the drives.
-    pub(super) reads: bool,
     /// Whether some job's behaviour depends on which pages are cached.
     pub(super) remembers: bool,
 }
 
 impl PageCacheSetup {
-    /// Compiles a machine's page cache for `files` files. `reads`: some job also reads from the drives. `remembers`: some job
-    /// asks what is cached.
-    pub(crate) fn new(machine: &Machine, files: usize, reads: bool, remembers: bool) -> Self {
+    /// Compiles a machine's page cache for `files` files. `remembers`: some job asks what is cached.
+    pub(crate) fn new(machine: &Machine, files: usize, remembers: bool) -> Self {
         let figures = &machine.page_cache;
         // The machine's figures for reads hold for writes too, unless writes have figures.
         let page = match &machine.io_path.page_cache_kcycles {
@@ -82,7 +74,6 @@ impl PageCacheSetup {
             mapped_page: cycles_or(&figures.mapped_page_kcycles, read_page / 2),
             journal: None,
             files,
-            reads,
             remembers: remembers || cached_page != page,
         }
     }
@@ -90,6 +81,11 @@ impl PageCacheSetup {
     /// The same page cache, whose files lie on a file system with this journal.
     pub(crate) fn with_journal(self, journal: Option<JournalSetup>) -> Self {
         Self { journal, ..self }
+    }
+
+    /// Whether the drives get requests of a sync together. On XFS (`xfs_vm_writepages()`) only the flusher's come together.
+    pub(super) fn plugs_syncs(&self) -> bool {
+        !self.journal.is_some_and(|journal| journal.is_on_xfs())
     }
 
     /// Number of dirty pages above which the kernel writes back in the background.
@@ -106,14 +102,6 @@ impl PageCacheSetup {
     pub(super) fn freerun_threshold(&self) -> u64 {
         self.background_write_back_threshold()
             .midpoint(self.dirty_page_limit())
-    }
-
-    pub(super) fn most_requests_in_flight(&self) -> usize {
-        if self.reads {
-            DEPTH_BESIDE_READS
-        } else {
-            DEPTH
-        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::page_cache::busy_pages::BusyPages;
 use crate::page_cache::mappings::Mappings;
 use crate::page_cache::pages::{Pages, REQUEST, WORD, Words, count_page_bits, set_page_bits};
 use crate::page_cache::setup::PageCacheSetup;
+use crate::page_cache::throttle::Throttle;
 
 /// How often the kernel looks for old data, and how old those are, in ns (`vm.dirty_writeback_centisecs`,
 /// `vm.dirty_expire_centisecs`).
@@ -61,6 +62,7 @@ pub(crate) struct PageCache {
     /// Number of pages in flight to the drive, and of the requests with such pages.
     on_the_way: u64,
     pub(super) in_flight: usize,
+    pub(super) throttle: Throttle,
     /// Number of the last request.
     last: u64,
     /// File and word where clean pages were last dropped.
@@ -131,6 +133,7 @@ impl PageCache {
             files: vec![File::default(); setup.files],
             on_the_way: 0,
             in_flight: 0,
+            throttle: Throttle::new(),
             last: 0,
             hand: (0, 0),
             pace: Pace {
@@ -394,6 +397,7 @@ impl PageCache {
         writer.paused_until = until;
         (until > now).then(|| {
             self.totals.paused += until - now;
+            self.throttle.note_pause(now);
             until
         })
     }
@@ -465,7 +469,6 @@ pub(super) mod tests {
             mapped_page: 1,
             journal: None,
             files: 2,
-            reads: false,
             remembers: true,
         })
     }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::core::basics::{RequestId, TaskId};
+use crate::core::basics::{Direction, RequestId, TaskId};
 use crate::page_cache::journal::Journal;
 use crate::page_cache::pages::Pages;
 use crate::page_cache::state::{PageCache, Round, Totals};
+use crate::page_cache::throttle::Writes;
 
 /// The page cache, its flusher thread, and requests in flight.
 #[derive(Debug)]
@@ -38,6 +39,42 @@ impl WriteBack {
             .waiters
             .extract_if(.., |(awaited, _)| *awaited == number);
         waiting.map(|(_, task)| task).collect()
+    }
+
+    /// Whether a task may submit one more write-back request; tasks that wait come first.
+    pub(super) fn admits_write_back(&mut self, now: u64, task: TaskId) -> bool {
+        let (in_flight, writes) = (self.pages.in_flight, self.kind_of_writes(task));
+        let admits = (self.pages.throttle).admits_request(now, in_flight, writes);
+        admits && self.queue.is_empty()
+    }
+
+    /// Removes and returns the tasks that may go on after a request has ended: the first ones, as many as the limit has room for.
+    pub(super) fn take_admitted_tasks(&mut self, now: u64, has_cache: bool) -> Vec<TaskId> {
+        let mut in_flight = self.pages.in_flight;
+        let mut admitted = Vec::new();
+        if self.pages.throttle.wakes_tasks(now, in_flight, has_cache) {
+            while let Some(&task) = self.queue.front()
+                && in_flight < self.pages.throttle.limit(now, self.kind_of_writes(task))
+            {
+                self.queue.pop_front();
+                admitted.push(task);
+                in_flight += 1;
+            }
+        }
+        admitted
+    }
+
+    /// Counts a request of any task that a drive gets at the time `now`, and whose latency will be this in ns.
+    pub(crate) fn count_request_of_drive(&mut self, now: u64, direction: Direction, latency: u64) {
+        (self.pages.throttle).count_request(now, direction, latency);
+    }
+
+    fn kind_of_writes(&self, task: TaskId) -> Writes {
+        if task == self.flusher {
+            Writes::Background
+        } else {
+            Writes::Sync
+        }
     }
 
     pub(crate) fn into_totals(self) -> Totals {

@@ -134,9 +134,6 @@ pub(crate) fn compile_page_cache(
                 || !cache.all_processes_begin_on_pages();
         }
     }
-    let reads_by =
-        |job: &FioJob| job.rw.reads() || job.reads_back() || job.mapping_advice().is_some();
-    let reads = jobs.iter().any(reads_by);
-    let setup = PageCacheSetup::new(machine, files, reads, remembers);
+    let setup = PageCacheSetup::new(machine, files, remembers);
     Some(setup.with_journal(journals))
 }
