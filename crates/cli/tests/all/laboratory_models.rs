@@ -95,9 +95,7 @@ fn jobs_under_menu_take_as_long_as_with_a_real_kernel() {
         let limit = match workload.as_str() {
             // Ticks meet reads by chance: see `waits_that_ticks_cut_take_as_long_over_drives_of_nearly_the_same_speed`.
             "buffered-random" => 25.0,
-            "mmap-random-read" | "mmap-random-write" => 10.0,
-            // The model gives each page to the drive by itself, and the kernel 16 and more at once.
-            "mmap-random-write-fsync" => 20.0,
+            "mmap-random-read" | "mmap-random-write" | "mmap-random-write-fsync" => 10.0,
             // Not traced: pages are written back meanwhile.
             "mmap-write" => 16.0,
             _ => 8.0,
@@ -247,8 +245,7 @@ fn requests_to_servers_take_as_long_as_with_a_real_kernel() {
 
 #[test]
 fn buffered_writes_take_as_long_as_those_of_a_real_kernel() {
-    // Two figures are fitted with only C1 on. Farthest off are writes without a sync, by 6.1 %, and the rate of those that are synced after
-    // each 32 under menu, by 6.0 %.
+    // Two figures are fitted with only C1 on. Farthest off are writes without a sync, by 6.4 %, and their rate, by 7.0 %.
     check_stored_cells("buffered-6.12", "mean_us", 6, 8.0);
     check_stored_cells("buffered-6.12", "iops", 6, 8.0);
 }
@@ -275,10 +272,10 @@ fn clients_commit_as_often_as_those_of_a_real_kernel() {
 fn writes_of_clients_take_as_long_as_those_of_a_real_kernel() {
     let mut compared = simulate_stored_cells("commits-6.12", "mean_us", 8);
     // Nothing is fitted. One client pays for new pages; of four, three find each page cached. Sixteen wait for pages that another one
-    // syncs again; under menu their longest waits are too short.
+    // syncs again; with only C1 on their longest waits are too short.
     compared.retain(|([_, workload, policy], _, off)| {
-        let limit = if workload == "commits-16" && policy == "menu" {
-            15.0
+        let limit = if workload == "commits-16" && policy != "menu" {
+            9.0
         } else {
             8.0
         };
