@@ -395,10 +395,10 @@ fn find_least_budget_on_machine(
     request: &DecisionRequest<'_>,
 ) -> Result<Budget, TuneError> {
     let simulation = new_simulation(machine, request)?;
-    let space = Space::new(machine, request.over, |set| {
+    let mut space = Space::new(machine, request.over, |set| {
         simulation.policies_in_force_under(set)
     })?;
-    space.check_something_can_be_simulated()?;
+    space.leave_out_what_is_only_measured()?;
     let evaluator = RememberingEvaluator {
         simulation: &simulation,
         machine: name,
@@ -435,7 +435,7 @@ fn search_on_machine(
             let mut space = Space::new(machine, request.over, |set| {
                 simulation.policies_in_force_under(set)
             })?;
-            space.check_something_can_be_simulated()?;
+            space.leave_out_what_is_only_measured()?;
             space.try_sets_first(fixes);
             space
         }

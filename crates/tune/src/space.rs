@@ -61,6 +61,8 @@ pub struct Space {
     pub first: Vec<SetChoice>,
     /// Policies that were asked for and cannot be simulated, but acted on by a real machine.
     pub measured_only: Vec<PolicySpec>,
+    /// Names of the mechanisms of `measured_only` that were asked for by name.
+    pub measured_only_names: Vec<String>,
 }
 
 /// Name of the part whose choices are whole sets of other tools.
@@ -137,7 +139,7 @@ impl Space {
             }
         }
         if space.measured_only.is_empty() {
-            space.check_something_can_be_simulated()?;
+            space.leave_out_what_is_only_measured()?;
         }
         Ok(space)
     }
@@ -197,11 +199,15 @@ impl Space {
         Ok(space)
     }
 
-    /// Checks that there is something to choose from by simulation. A space of policies that only a machine acts on has nothing.
+    /// Names mechanisms that only a machine answers to as left out, and checks that a simulation has something to choose from.
     ///
     /// # Errors
     /// There is nothing but what is in force.
-    pub fn check_something_can_be_simulated(&self) -> Result<(), TuneError> {
+    pub fn leave_out_what_is_only_measured(&mut self) -> Result<(), TuneError> {
+        let names = self.measured_only_names.drain(..);
+        let reasons =
+            names.map(|name| format!("{name}: cannot be simulated; `tune --on live` measures it"));
+        self.left_out.extend(reasons);
         self.refuse_if_nothing_to_choose("what is in force is all that this machine has")
     }
 
@@ -218,10 +224,7 @@ impl Space {
             .filter_map(|text| text.parse::<PolicySpec>().ok());
         self.measured_only.extend(policies);
         if over.iter().any(|wanted| wanted == part.name) {
-            let name = part.name;
-            self.left_out.push(format!(
-                "{name}: cannot be simulated; `tune --on live` measures it"
-            ));
+            self.measured_only_names.push(part.name.to_owned());
         }
     }
 
@@ -828,6 +831,19 @@ mod tests {
             .collect();
         assert_eq!(all.len(), space.count_sets());
         assert!(all.contains(&space.unchanged_choice()));
+    }
+
+    #[test]
+    fn what_only_a_machine_answers_to_is_left_out_of_simulations_alone() {
+        let over = ["idle".to_owned(), "aspm".to_owned()];
+        let mut space = space_with_drive(&over).unwrap();
+        assert!(space.left_out.is_empty(), "{:?}", space.left_out);
+        assert!(!space.measured_only.is_empty());
+        space.leave_out_what_is_only_measured().unwrap();
+        assert_eq!(
+            space.left_out,
+            ["aspm: cannot be simulated; `tune --on live` measures it"]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!   a read finds, `arrivals` pages being read, `busy_pages` pages being written back, `pages` sets of pages.
 //!   `caller` is a task's present system call, `write_back` has waiting tasks and requests in flight.
 //! - Events: `events` takes a system call through the stages. `events` runs the flusher; `flusher_wake_ups` wakes it.
-//!   `plug` gathers requests of a write-back, `throttle` limits them.
+//!   `plug` gathers requests of a write-back, `plug_events` gives them to the drives, `throttle` limits them.
 //!   `sync` has syncs and page locks, `reads` the stages of reads, `deferred` reads that wait beside their task.
 //!   `mapped` has page faults of a mapped file, `mappings` what those have mapped.
 //! - The file system's journal: `journal` has transactions, `xfs_log` the buffers of XFS's log, `journal_events` runs the threads and
@@ -29,6 +29,7 @@ mod mapped;
 mod mappings;
 pub(crate) mod pages;
 mod plug;
+mod plug_events;
 pub(crate) mod read_ahead;
 mod reads;
 pub(crate) mod result;

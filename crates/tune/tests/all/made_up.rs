@@ -137,6 +137,7 @@ pub(crate) fn space(dimensions: &[(&'static str, &[&str])]) -> Space {
         left_out: Vec::new(),
         first: Vec::new(),
         measured_only: Vec::new(),
+        measured_only_names: Vec::new(),
     }
 }
 

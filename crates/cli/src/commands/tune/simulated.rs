@@ -69,7 +69,7 @@ pub(super) fn set_budget_and_search(
             simulation.policies_in_force_under(set)
         })?;
         if args.measure.on == DecidedOn::Sim {
-            space.check_something_can_be_simulated()?;
+            space.leave_out_what_is_only_measured()?;
         }
         space.try_sets_first(&fixes);
         let repeats = 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1);
