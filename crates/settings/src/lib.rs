@@ -83,5 +83,6 @@ pub use session::Session;
 pub use supply_sets::SupplySets;
 pub use supply_switch::{
     DriftedSetting, SupplyOutcome, SupplySwitch, add_old_values_of_replaced_set,
-    apply_plan_and_record_supply, remove_supply_record, switch_to_set_of_present_supply,
+    apply_plan_and_record_supply, describe_plan_with_old_values_of_replaced_set,
+    remove_supply_record, switch_to_set_of_present_supply,
 };

@@ -280,7 +280,7 @@ fn find_deviations(session: &Session, event: &ResetEvent, record: &SupplyRecord)
                 && (has_own_value
                     || is_table_by_kernel(system, key, &found)
                     || is_interrupt_moved_off(setting, &found)),
-            drifted: setting.describe_drift(session, found),
+            drifted: setting.describe_drift(&session.system, &session.journal, found),
         })
     });
     deviations.collect()

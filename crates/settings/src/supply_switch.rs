@@ -4,7 +4,7 @@
 //! value has been set by somebody else: it is reported, and stays.
 
 use serde::{Deserialize, Serialize};
-use wakepath_system::journal::{self, Entry, read_boot_id};
+use wakepath_system::journal::{self, Entry, Journal, read_boot_id};
 use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::entries::drive_model_and_serial;
@@ -62,8 +62,13 @@ impl RecordedSetting {
     }
 
     /// The setting as drifted to a value that is not from wakepath's persistent settings.
-    pub(crate) fn describe_drift(&self, session: &Session, found: String) -> DriftedSetting {
-        let own_write = find_own_write(&session.system, &session.journal, &self.key, &found);
+    pub(crate) fn describe_drift(
+        &self,
+        system: &System,
+        journal: &Journal,
+        found: String,
+    ) -> DriftedSetting {
+        let own_write = find_own_write(system, journal, &self.key, &found);
         DriftedSetting {
             key: self.key.clone(),
             expected: self.values.first().cloned().unwrap_or_default(),
@@ -201,7 +206,7 @@ pub(crate) fn switch_set_under_lock(
     let mut drift = if settings.enforce {
         Vec::new()
     } else {
-        find_drifted_settings(session, &before)
+        find_drifted_settings(&session.system, &session.journal, &before)
     };
     let mut wanted = settings.plan_for_supply(&system, supply)?;
     wanted
@@ -209,7 +214,14 @@ pub(crate) fn switch_set_under_lock(
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
     // The kernel replaces a table together with the tolerance, whoever has set the table.
     drift.retain(|drifted| !is_table_left_to_kernel(&wanted, &drifted.key));
-    add_old_values_of_settings_only_in_record(session, &before, &drift, &mut wanted);
+    let oldest = session.journal.entries_with_oldest_values();
+    add_old_values_of_settings_only_in_record(
+        &session.system,
+        &oldest,
+        &before,
+        &drift,
+        &mut wanted,
+    );
     let plan = wanted.with_old_values_read_again(&system)?;
     // Until all is written, the record names the supply before, so that the next event makes up for a kill.
     let mut after = supply_record_before_writes(&system, before.supply, &plan, &before.settings);
@@ -299,22 +311,47 @@ pub fn add_old_values_of_replaced_set(
     session: &Session,
     plan: &SettingsPlan,
 ) -> Result<SettingsPlan, SettingsError> {
-    let Some(mut replaced) = session.read_supply_record_of_this_boot()? else {
+    let record = session.read_supply_record_of_this_boot()?;
+    add_old_values_by_record(&session.system, &session.journal, record, plan)
+}
+
+/// As [`add_old_values_of_replaced_set`], for a plan that is only described. Needs neither the lock nor root.
+///
+/// # Errors
+/// The record or a setting cannot be read.
+pub fn describe_plan_with_old_values_of_replaced_set(
+    system: &System,
+    plan: &SettingsPlan,
+) -> Result<SettingsPlan, SettingsError> {
+    let Some(journal) = Journal::read_without_lock(system.root()) else {
+        return Ok(plan.clone());
+    };
+    let record = read_supply_record_without_lock(system)?;
+    add_old_values_by_record(system, &journal, record, plan)
+}
+
+fn add_old_values_by_record(
+    system: &System,
+    journal: &Journal,
+    record: Option<SupplyRecord>,
+    plan: &SettingsPlan,
+) -> Result<SettingsPlan, SettingsError> {
+    let Some(mut replaced) = record else {
         return Ok(plan.clone());
     };
     replaced
         .settings
         .retain(|setting| !plan.has_new_value_for_setting(&setting.key));
-    let mut drift = find_drifted_settings(session, &replaced);
+    let mut drift = find_drifted_settings(system, journal, &replaced);
     drift.retain(|drifted| !is_table_left_to_kernel(plan, &drifted.key));
     let mut whole = plan.clone();
-    add_old_values_of_settings_only_in_record(session, &replaced, &drift, &mut whole);
-    let mut whole = whole.with_old_values_read_again(&session.system)?;
+    let oldest = journal.entries_with_oldest_values();
+    add_old_values_of_settings_only_in_record(system, &oldest, &replaced, &drift, &mut whole);
+    let mut whole = whole.with_old_values_read_again(system)?;
     // Most settings of the other supply's set have their old values already.
     whole.changes.retain(|change| {
         change.differs() || plan.changes.iter().any(|planned| planned.key == change.key)
     });
-    let oldest = session.journal.entries_with_oldest_values();
     let differing = whole.differing_changes();
     let (put_back, by_kernel): (Vec<&Change>, Vec<&Change>) = differing
         .filter(|change| !plan.has_new_value_for_setting(&change.key))
@@ -421,23 +458,27 @@ fn supply_record_before_writes(
 }
 
 /// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
-fn find_drifted_settings(session: &Session, record: &SupplyRecord) -> Vec<DriftedSetting> {
-    let system = &session.system;
+fn find_drifted_settings(
+    system: &System,
+    journal: &Journal,
+    record: &SupplyRecord,
+) -> Vec<DriftedSetting> {
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read_setting(&setting.key).ok()?;
-        (!setting.results_in(system, &found)).then(|| setting.describe_drift(session, found))
+        (!setting.results_in(system, &found))
+            .then(|| setting.describe_drift(system, journal, found))
     });
     drifted.collect()
 }
 
-/// Adds settings to the plan that only the set in the record names: they get their old values.
+/// Adds settings to the plan that only the set in the record names: they get their old values. `oldest`: this boot's own values.
 fn add_old_values_of_settings_only_in_record(
-    session: &Session,
+    system: &System,
+    oldest: &[Entry],
     record: &SupplyRecord,
     drift: &[DriftedSetting],
     plan: &mut SettingsPlan,
 ) {
-    let oldest: Vec<Entry> = session.journal.entries_with_oldest_values();
     let keys = record.settings.iter().map(|setting| &setting.key);
     let put_back: Vec<Change> = keys
         .filter(|key| {
@@ -445,7 +486,7 @@ fn add_old_values_of_settings_only_in_record(
                 && !is_table_left_to_kernel(plan, key)
                 && drift.iter().all(|drifted| drifted.key != **key)
         })
-        .filter_map(|key| plan_change_to_old_value(&session.system, &oldest, plan, key))
+        .filter_map(|key| plan_change_to_old_value(system, oldest, plan, key))
         .collect();
     plan.changes
         .retain(|known| put_back.iter().all(|change| change.key != known.key));

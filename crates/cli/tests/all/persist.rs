@@ -172,10 +172,12 @@ fn a_dry_run_prints_settings_and_file_and_changes_nothing() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(
-        said.contains("would be written after 10 min with the set and a question"),
-        "{said}"
-    );
+    for part in [
+        "would be written after 10 min with the set and a question",
+        "not in this set: epp:policy0, epp:policy1; put back to the value before",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     assert!(different(&content(machine.path()), &before).is_empty());
     // What the printed file says is what is written.
     wakepath(&[&dry_run[..5], &["--yes", "--root", root]].concat()).success();

@@ -10,7 +10,8 @@ use wakepath_settings::reset::ResetEvent;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, ReapplyOutcome, Session,
     SettingsPlan, SupplyOutcome, SupplySwitch, add_old_values_of_replaced_set,
-    apply_plan_and_record_supply, find_rival_tools, forget_boot_trial,
+    apply_plan_and_record_supply, describe_plan_with_old_values_of_replaced_set, find_rival_tools,
+    forget_boot_trial,
 };
 use wakepath_system::System;
 use wakepath_watch::guard::GuardCondition;
@@ -64,7 +65,15 @@ pub(super) fn describe_persist(
         None => "at once".to_owned(),
     };
     note!("{} would be written {when}", path.display());
-    Ok(plan)
+    let present = PowerSupply::read(system.root());
+    let comes_into_force =
+        request.time_of_trial().is_some() || request.on.is_none_or(|supply| supply == present);
+    if !comes_into_force {
+        return Ok(plan);
+    }
+    Ok(describe_plan_with_old_values_of_replaced_set(
+        system, &plan,
+    )?)
 }
 
 /// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: the user did not keep
