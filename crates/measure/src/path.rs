@@ -26,7 +26,7 @@ use wakepath_system::{Root, System};
 
 use self::cpu_account::read_cpu_account_ns;
 use self::cycles::{CycleCounter, ThreadCycles};
-use self::engines::{ENGINES, SHORTEST_RUN, run_engine};
+use self::engines::{ENGINES, SHORTEST_RUN, follow_engines, run_engine};
 use self::interruptions::watch_interruptions;
 use self::ipi::time_ipis;
 use self::parts::measure_parts;
@@ -39,7 +39,7 @@ use crate::summary::{Estimate, LatencySummary, SampledTime};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
-pub use self::engines::EngineCost;
+pub use self::engines::{EngineCost, EngineParts, FollowedReads, ReadFollower};
 pub use self::interruptions::{CpuThefts, Interruptions};
 pub use self::parts::ReadParts;
 pub use self::speed::{ClockRamp, SpeedByActive};
@@ -123,6 +123,9 @@ pub struct PathMeasurement {
     pub thefts: Option<CpuThefts>,
     /// The same reads by I/O engine, as fio makes them; empty without fio.
     pub engines: Vec<EngineCost>,
+    /// Parts of these reads, where [`follow_engines_of_fio`] found them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub engine_parts: Vec<EngineParts>,
     /// Speed of CPUs by how many of them work; empty where it is not known.
     pub speeds: Vec<SpeedByActive>,
     /// How the clock comes up after a pause.
@@ -163,6 +166,16 @@ impl PathPlan {
     pub fn duration(&self) -> Duration {
         let engines = self.step.max(SHORTEST_RUN) * ENGINES.len() as u32;
         self.step * (DEPTHS.len() + OTHER_STEPS) as u32 + engines
+    }
+
+    /// Number of further steps of [`follow_engines_of_fio`].
+    pub const fn steps_to_follow_engines(&self) -> usize {
+        ENGINES.len()
+    }
+
+    /// Planned time of these steps.
+    pub fn duration_to_follow_engines(&self) -> Duration {
+        self.step.max(SHORTEST_RUN) * ENGINES.len() as u32
     }
 
     /// Checks the file.
@@ -215,6 +228,7 @@ pub fn measure(
         interruptions: None,
         thefts: None,
         engines: Vec::new(),
+        engine_parts: Vec::new(),
         speeds: Vec::new(),
         ramp: None,
         transitions: None,
@@ -243,6 +257,37 @@ pub fn measure(
         return Err(MeasureError::Cancelled);
     }
     Ok(result)
+}
+
+/// Has fio read the plan's file again with each engine that has figures, and its reads followed: apart from [`measure`], since that costs CPU time.
+/// CPUs may sleep again when it returns, whatever happened.
+///
+/// # Errors
+/// The file cannot serve, or another wakepath changes settings.
+pub fn follow_engines_of_fio(
+    system: &System,
+    plan: &PathPlan,
+    result: &mut PathMeasurement,
+    follower: &mut dyn ReadFollower,
+    control: ExperimentControl<'_>,
+) -> Result<(), MeasureError> {
+    let hold = ShallowHold::take(system)?;
+    let file = TestFile::open(&plan.target, system, control)?;
+    match file.device().map(|device| device.disk.as_str()) {
+        Some(disk) => {
+            let path = plan.target.path();
+            let engines = (&result.engines[..], plan.step);
+            let (parts, refused) =
+                follow_engines(system.root(), disk, path, engines, follower, control);
+            result.engine_parts = parts;
+            result.notes.extend(refused);
+        }
+        None => result
+            .notes
+            .push("parts by engine: the disk below the file is not known".to_owned()),
+    }
+    result.complete &= !control.is_cancelled();
+    hold.release()
 }
 
 fn run_steps(

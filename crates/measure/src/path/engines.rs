@@ -1,4 +1,4 @@
-//! CPU time of a read by I/O engine, as fio accounts for itself.
+//! A read by I/O engine: CPU time as fio accounts for itself, and parts as the kernel's events tell them.
 
 use std::io;
 use std::path::Path;
@@ -49,6 +49,110 @@ pub struct EngineCost {
     pub mean_ns: f64,
 }
 
+/// Parts of an engine's reads as the kernel's events tell them: means in ns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EngineParts {
+    /// Name of the engine in fio.
+    pub engine: String,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Whether the CPU polls for completions (`hipri`).
+    pub polled: bool,
+    /// What was followed.
+    #[serde(flatten)]
+    pub reads: FollowedReads,
+}
+
+/// Reads that were followed through the kernel. Times are means in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FollowedReads {
+    /// Number of reads.
+    pub reads: u64,
+    /// From the bio to the issue; absent: no bio was seen.
+    pub queued_ns: Option<f64>,
+    /// From the issue to the interrupt, or to the completion where the driver polls.
+    pub drive_ns: f64,
+    /// From the interrupt to the completion, also on a second CPU.
+    pub interrupt_ns: f64,
+    /// Number of reads whose completion woke the task: with several in flight, others find the task awake.
+    pub woke: u64,
+    /// From the completion to the task's wake-up, over these reads; absent: none woke the task.
+    pub hand_over_ns: Option<f64>,
+    /// From the wake-up until the task ran, idle exit included, over these reads; absent: none was seen to run.
+    pub resume_ns: Option<f64>,
+}
+
+/// Follows reads through the kernel while a program makes them.
+pub trait ReadFollower {
+    /// Begins to follow.
+    ///
+    /// # Errors
+    /// Why reads cannot be followed.
+    fn begin(&mut self) -> Result<(), String>;
+
+    /// Takes the events so far; called some times a second.
+    ///
+    /// # Errors
+    /// Why the events cannot be used.
+    fn take_events(&mut self) -> Result<(), String>;
+
+    /// Ends, and tells what the reads of a disk, by the kernel's name, took.
+    ///
+    /// # Errors
+    /// No read was seen, or events are missing.
+    fn end(&mut self, disk: &str) -> Result<FollowedReads, String>;
+}
+
+/// Runs fio again with each engine that has figures, and has its reads followed. The second list says which engines have no parts,
+/// and why.
+pub(super) fn follow_engines(
+    root: &Root,
+    disk: &str,
+    file: &Path,
+    (engines, time): (&[EngineCost], Duration),
+    follower: &mut dyn ReadFollower,
+    control: ExperimentControl<'_>,
+) -> (Vec<EngineParts>, Vec<String>) {
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    for cost in engines {
+        if control.is_cancelled() {
+            break;
+        }
+        if let Err(why) = follower.begin() {
+            refused.push(format!("parts of reads by engine: {why}"));
+            break;
+        }
+        let kind = (cost.engine.as_str(), cost.depth, cost.polled);
+        let mut take_events = || follower.take_events();
+        let ran = run_fio(
+            root,
+            Some(disk),
+            file,
+            kind,
+            time,
+            control,
+            &mut take_events,
+        );
+        // What was begun ends, whatever fio did.
+        let followed = follower.end(disk);
+        match ran.and_then(|output| output.map(|_| followed).transpose()) {
+            Ok(Some(reads)) => found.push(EngineParts {
+                engine: cost.engine.clone(),
+                depth: cost.depth,
+                polled: cost.polled,
+                reads,
+            }),
+            Ok(None) => break,
+            Err(why) => refused.push(format!(
+                "parts of reads by {}, depth {}: {why}",
+                cost.engine, cost.depth
+            )),
+        }
+        control.finish_step();
+    }
+    (found, refused)
+}
+
 /// Runs fio for a time with an engine of [`ENGINES`]. The error says why there is no figure; `None` after cancellation.
 pub(super) fn run_engine(
     root: &Root,
@@ -58,6 +162,24 @@ pub(super) fn run_engine(
     time: Duration,
     control: ExperimentControl<'_>,
 ) -> Result<Option<EngineCost>, String> {
+    let kind = (engine, depth, polled);
+    let Some(output) = run_fio(root, disk, file, kind, time, control, &mut || Ok(()))? else {
+        return Ok(None);
+    };
+    let cost = read_cost(&output, engine, depth, polled);
+    cost.map(Some).ok_or_else(|| "fio told no reads".to_owned())
+}
+
+/// What fio prints after a time with an engine; `None` after cancellation. Calls `meanwhile` some times a second.
+fn run_fio(
+    root: &Root,
+    disk: Option<&str>,
+    file: &Path,
+    (engine, depth, polled): (&str, usize, bool),
+    time: Duration,
+    control: ExperimentControl<'_>,
+    meanwhile: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Option<String>, String> {
     if polled && !has_poll_queues(root, disk) {
         return Err(format!(
             "the disk has no queues to poll (queue/io_poll is 0). An NVMe drive gets one by {}",
@@ -88,11 +210,7 @@ pub(super) fn run_engine(
     if polled {
         command.arg("--hipri=1");
     }
-    let Some(output) = run_to_end(command, control)? else {
-        return Ok(None);
-    };
-    let cost = read_cost(&output, engine, depth, polled);
-    cost.map(Some).ok_or_else(|| "fio told no reads".to_owned())
+    run_to_end(command, control, meanwhile)
 }
 
 fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
@@ -105,6 +223,7 @@ fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
 fn run_to_end(
     mut command: Command,
     control: ExperimentControl<'_>,
+    meanwhile: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Option<String>, String> {
     command
         .stdin(Stdio::null())
@@ -116,13 +235,14 @@ fn run_to_end(
     })?;
     // What fio prints for one job fits into a pipe.
     loop {
+        let taken = meanwhile();
         match child.try_wait() {
             Ok(Some(_)) => break,
-            Ok(None) if control.is_cancelled() => {
+            Ok(None) if control.is_cancelled() || taken.is_err() => {
                 // It may have ended just now.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Ok(None);
+                return taken.map(|()| None);
             }
             Ok(None) => std::thread::sleep(LOOK),
             Err(error) => return Err(format!("fio: {error}")),

@@ -3,6 +3,7 @@
 pub(super) mod background;
 pub(super) mod drive;
 pub(super) mod experiment;
+mod followed_reads;
 pub(super) mod page;
 pub(super) mod path;
 pub(super) mod power;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_measure::path::{
-    ClockTransitions, CompletionLine, EngineCost, PathLoad, PathMeasurement, PathPlan, ReadParts,
-    measure,
+    ClockTransitions, CompletionLine, EngineCost, EngineParts, PathLoad, PathMeasurement, PathPlan,
+    ReadParts, follow_engines_of_fio, measure,
 };
 use wakepath_measure::summary::Estimate;
 use wakepath_report::html::measurements::{
@@ -14,6 +14,7 @@ use wakepath_report::html::measurements::{
 use wakepath_system::System;
 
 use super::experiment::{PlanReport, print_notes};
+use super::followed_reads::EventFollower;
 use super::page::{PageArgs, describe_conditions, interval_us, page_head, page_rows};
 use crate::output::{self, Format, Screen};
 use crate::until;
@@ -43,12 +44,24 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let plan = PathPlan::new(&args.file, args.time);
     plan.check()?;
     args.page.check()?;
-    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
+    let steps = plan.steps() + plan.steps_to_follow_engines();
+    let duration = plan.duration() + plan.duration_to_follow_engines();
+    let mut does = plan.describe();
+    does.push(
+        "has fio read it once more, and follows each read through the kernel by eBPF (needs root)"
+            .to_owned(),
+    );
+    let report = PlanReport::new(steps, duration, does);
     if args.dry_run {
         return report.print_plan(args.format, out);
     }
     let system = System::live();
-    let result = report.announce_and_measure("", |control| measure(&system, &plan, control))?;
+    let result = report.announce_and_measure("", |control| {
+        let mut result = measure(&system, &plan, control)?;
+        let mut follower = EventFollower::default();
+        follow_engines_of_fio(&system, &plan, &mut result, &mut follower, control)?;
+        Ok(result)
+    })?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::write_json(out, &result),
@@ -119,6 +132,8 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
             picture: Some(MeasuredPicture::Intervals(
                 result.engines.iter().map(engine_line).collect(),
             )),
+            head: page_head(PARTS_HEADER),
+            rows: page_rows(result.engine_parts.iter().map(row_for_parts)),
             ..MeasuredSection::default()
         },
     ]
@@ -166,6 +181,39 @@ fn row_for_load(load: &PathLoad) -> [String; 9] {
     ]
 }
 
+const PARTS_HEADER: [&str; 9] = [
+    "engine",
+    "depth",
+    "reads",
+    "queued us",
+    "drive us",
+    "interrupt us",
+    "woke %",
+    "hand-over us",
+    "resume us",
+];
+
+fn row_for_parts(parts: &EngineParts) -> [String; 9] {
+    let reads = &parts.reads;
+    let us = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
+    [
+        name_engine(&parts.engine, parts.polled),
+        parts.depth.to_string(),
+        reads.reads.to_string(),
+        us(reads.queued_ns),
+        us(Some(reads.drive_ns)),
+        us(Some(reads.interrupt_ns)),
+        format!("{:.0}", reads.woke as f64 / reads.reads as f64 * 100.0),
+        us(reads.hand_over_ns),
+        us(reads.resume_ns),
+    ]
+}
+
+fn name_engine(engine: &str, polled: bool) -> String {
+    let polled = if polled { " polled" } else { "" };
+    format!("{engine}{polled}")
+}
+
 fn print_tables(result: &PathMeasurement, out: &mut Screen) -> anyhow::Result<()> {
     out.write_folded(
         &format!(
@@ -176,6 +224,12 @@ fn print_tables(result: &PathMeasurement, out: &mut Screen) -> anyhow::Result<()
     )?;
     output::write_table(out, HEADER, result.loads.iter().map(row_for_load))?;
     writeln!(out)?;
+    if !result.engine_parts.is_empty() {
+        writeln!(out, "Mean parts of a read by I/O engine:")?;
+        let rows = result.engine_parts.iter().map(row_for_parts);
+        output::write_table(out, PARTS_HEADER, rows)?;
+        writeln!(out)?;
+    }
     for line in figures_in_sentences(result) {
         out.write_folded(&line, 2)?;
     }
