@@ -438,6 +438,29 @@ fn the_path_of_reads_is_measured_and_nothing_is_written() {
         assert!(result["ipi"]["ns"].as_f64().unwrap() > 50.0, "{result}");
     }
     assert!(fs::read(&file).unwrap() == bytes);
+    check_parts_by_engine(&result);
+}
+
+/// Checks the parts of reads that each engine made, where the kernel lets programs follow them.
+fn check_parts_by_engine(result: &serde_json::Value) {
+    let Some(found) = result["engine_parts"].as_array() else {
+        return skip("parts by engine", &result["notes"].to_string());
+    };
+    let number = |parts: &serde_json::Value, name: &str| parts[name].as_f64().unwrap();
+    for parts in found {
+        assert!(number(parts, "drive_ns") > 0.0, "{parts}");
+        assert!(number(parts, "woke") <= number(parts, "reads"), "{parts}");
+    }
+    // A thread with one read in flight sleeps until it completes.
+    let alone = found.iter().find(|parts| parts["engine"] == "psync");
+    let alone = alone.unwrap();
+    assert!(
+        number(alone, "woke") * 2.0 > number(alone, "reads"),
+        "{alone}"
+    );
+    assert!(number(alone, "resume_ns") > 0.0, "{alone}");
+    let deep = (found.iter()).filter(|parts| parts["depth"] == 8);
+    assert!(deep.count() >= 1, "{result}");
 }
 
 #[test]
