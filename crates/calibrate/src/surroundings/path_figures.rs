@@ -241,6 +241,7 @@ mod tests {
             }),
             thefts: None,
             engines: Vec::new(),
+            engine_parts: Vec::new(),
             speeds: Vec::new(),
             ramp: None,
             transitions: None,
