@@ -246,8 +246,8 @@ fn jobs_read_back_what_they_wrote_as_fast_as_with_a_real_kernel() {
 #[test]
 fn requests_to_servers_take_as_long_as_with_a_real_kernel() {
     // Nothing is fitted. Farthest off are Poisson arrivals at one worker, by 1.8 %: either side draws its own.
-    check_stored_cells("servers-6.12", "mean_us", 3, 8.0);
-    check_stored_cells("servers-6.12", "p90_us", 3, 8.0);
+    check_stored_cells("servers-6.12", "mean_us", 5, 8.0);
+    check_stored_cells("servers-6.12", "p90_us", 5, 8.0);
 }
 
 #[test]
