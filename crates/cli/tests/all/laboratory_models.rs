@@ -237,6 +237,25 @@ fn jobs_that_end_when_steady_do_as_much_as_with_a_real_kernel() {
 }
 
 #[test]
+fn replayed_logs_take_as_long_as_with_a_real_kernel() {
+    // Nothing is fitted.
+    for metric in ["mean_us", "iops"] {
+        let mut compared = simulate_stored_cells("replays-6.12", metric, 6);
+        compared.retain(|([_, workload, policy], _, off)| {
+            let limit = match (metric, workload.as_str(), policy.as_str()) {
+                // A run of 60 ms, in which menu learns.
+                ("mean_us", "replay-no-stall", "menu") => 10.0,
+                // Waits count from fio's start, 0.1 s before the job: the model's job has that long more.
+                ("iops", "replay-v2", _) => 20.0,
+                _ => 8.0,
+            };
+            off.abs() > limit
+        });
+        assert!(compared.is_empty(), "{metric}: {compared:?}");
+    }
+}
+
+#[test]
 fn jobs_read_back_what_they_wrote_as_fast_as_with_a_real_kernel() {
     // Nothing is fitted. Farthest off are buffered writes and reads, by 2.7 %, and their rate, by 3.7 %.
     check_stored_cells("checking-6.12", "mean_us", 4, 4.0);
