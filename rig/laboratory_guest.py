@@ -69,6 +69,9 @@ def run_guest(run: GuestRun) -> list[dict[str, Any]]:
         (tree.root / "rig/jobs").mkdir(parents=True)
         for cell in run.cells:
             job = cell.rt_app.file(cell.number) if cell.rt_app else seeded(cell, run.seed)
+            if not cell.rt_app and not cell.server and (log := log_of(job)):
+                tree.add(REPOSITORY / log, log)
+                job = job.replace(f"={log}", f"=/{log}")
             (tree.root / f"rig/jobs/{cell.number:06}").write_text(job)
         raid = [f"raid {machine.drives} {machine.chunk_bytes}"] if machine.drives > 1 else []
         uses_rt_app = any(cell.rt_app for cell in run.cells)
@@ -249,6 +252,7 @@ def script(cell: Cell, seed: int) -> str:
     if cell.power_states is not None:
         lines.append(power_states(cell.power_states))
     number = f"{cell.number:06}"
+    share = 0.8
     if cell.rt_app:
         seconds: float = cell.rt_app.seconds
         lines.append(f"calibrated {number}")
@@ -259,10 +263,9 @@ def script(cell: Cell, seed: int) -> str:
         program = cell.server.command(machine.cpus, seed + cell.key.repeat, machine.device)
     else:
         job = cell.job.read_text()
-        seconds = runtime_s(job)
+        seconds, share = watched_part(job)
         fio = f"fio --output-format=json+ --output=/out/runs/{number}.fio /rig/jobs/{number}"
         program = f"{environment_that_copies_by_vectors(job)}{fio}"
-    share = 0.7 if not cell.rt_app and not cell.server and ends_by_size(cell.job.read_text()) else 0.8
     watched = round(share * 1e6 * seconds)
     # What fails is then below the name of its run.
     named = f"echo {shlex.quote(f'run {number}: {cell.key.workload}, {cell.key.policy}')}"
@@ -348,7 +351,7 @@ def check_devices(cell: Cell, machine: Machine) -> None:
             section = match[1]
             if section != "global":
                 used[section] = of_all or [section]
-        elif match := re.fullmatch(r"\s*filename\s*=\s*(.+?)\s*", line):
+        elif match := re.fullmatch(r"\s*(?:filename|replay_redirect)\s*=\s*(.+?)\s*", line):
             names = re.split(r"(?<!\\):", match[1])
             if section == "global":
                 of_all = names
@@ -374,6 +377,19 @@ def runtime_s(job: str) -> float:
     if not found:
         raise RigError("a job of the laboratory needs `runtime` in s or ms, with `time_based`")
     return max(int(value) / (1000 if unit == "ms" else 1) for value, unit in found)
+
+
+def watched_part(job: str) -> tuple[float, float]:
+    """How long a job surely runs, in s, and the share of that for which idle states are watched."""
+    if steady := re.search(r"^ss_dur\s*=\s*(\d+)s$", job, re.MULTILINE):
+        return float(steady[1]), 0.8
+    return runtime_s(job), 0.5 if log_of(job) else 0.7 if ends_by_size(job) else 0.8
+
+
+def log_of(job: str) -> str | None:
+    """The log that a job replays: a path in the repository, which the guest has below its root."""
+    found = re.search(r"^read_iolog=(\S+)$", job, re.MULTILINE)
+    return found[1] if found else None
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,17 @@ class Server:
     # `fixed` or `poisson`.
     pattern: str
     seconds: float
-    # CPU work before and after the read.
+    # CPU work before and after its calls.
     work_ns: int
     reply_ns: int
+    # 0: no read, no log.
     read_bytes: int
+    log_bytes: int
 
     def command(self, cpus: int, seed: int, device: str) -> str:
         """The program's command line; requests interrupt one of so many CPUs."""
         words = (cpus, self.workers, self.rate, self.pattern, self.seconds, seed, self.work_ns, self.reply_ns)
-        return " ".join(["server", *map(str, words), device, str(self.read_bytes)])
+        return " ".join(["server", *map(str, words), device, str(self.read_bytes), str(self.log_bytes)])
 
 
 def number(value: Any) -> float:
@@ -44,19 +46,25 @@ def read_server(workload: str, path: Path) -> Server:
 
     content = tomllib.loads(path.read_text())
     check(
-        content, {"name", "workers", "seconds", "arrivals", "request"}, {"kind": "server", "warm_up_s": 0}, "the file"
+        content,
+        {"name", "workers", "seconds", "arrivals", "request", "log"},
+        {"kind": "server", "warm_up_s": 0},
+        "the file",
     )
-    arrivals, request = content["arrivals"], content["request"]
+    arrivals, request, log = content["arrivals"], content["request"], content.get("log", {})
     check(arrivals, {"pattern", "rate"}, {}, "`arrivals`")
     check(request, {"work_us", "reply_us", "disk"}, {"spread": "fixed"}, "`request`")
     calls = request.get("disk", [])
-    if len(calls) != 1 or "warm_up_s" not in content:
+    if len(calls) > 1 or not (calls or log) or "warm_up_s" not in content:
         raise RigError(
-            f"workload {workload}: a server of the laboratory has `warm_up_s = 0`, and its requests have one "
-            "`[[request.disk]]`"
+            f"workload {workload}: a server of the laboratory has `warm_up_s = 0`, and one `[[request.disk]]`, "
+            "a `[log]` or both"
         )
     one_read = {"operation": "read", "direct": True, "calls": 1, "together": False, "share": 1}
-    check(calls[0], {"bytes"}, one_read, "`[[request.disk]]`")
+    for call in calls:
+        check(call, {"bytes"}, one_read, "`[[request.disk]]`")
+    shared = {"sync": "each", "block_bytes": 4096, "largest_write_bytes": 1 << 20, "group_commit": True, "work_us": 0}
+    check(log, {"bytes"}, shared, "`log`")
     return Server(
         content.get("workers", 1),
         number(arrivals["rate"]),
@@ -64,7 +72,8 @@ def read_server(workload: str, path: Path) -> Server:
         content.get("seconds", 10),
         round(number(request["work_us"]) * 1000),
         round(number(request.get("reply_us", 0)) * 1000),
-        round(number(calls[0]["bytes"])),
+        sum(round(number(call["bytes"])) for call in calls),
+        round(number(log["bytes"])) if log else 0,
     )
 
 

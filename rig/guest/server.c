@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A request server for the laboratory: requests arrive at a rate, wait for a worker, and cost CPU work and a direct read.
+ * A request server for the laboratory: requests arrive at a rate, wait for a worker, and cost CPU work, a direct read if it has bytes,
+ * and a record in a log if that has bytes. Workers share syncs of the log: the first one that waits writes the blocks of all records so
+ * far and syncs. At its end it wakes those that are done, and the next one to sync.
  *
  * Each arrival is a timer of its own, set in advance on one of the CPUs. Its interrupt plays the network card's: it wakes a worker that
  * waits by epoll. A program that slept until each arrival would be late, because QEMU hands the turn on as soon as a CPU sets its timer.
@@ -9,7 +11,7 @@
  * Work is a loop of so many instructions, each of which takes a nanosecond. Replies are reported as fio reports reads, so that results of
  * both are read alike.
  *
- * server CPUS WORKERS RATE SPACING SECONDS SEED WORK_NS REPLY_NS DEVICE BYTES
+ * server CPUS WORKERS RATE SPACING SECONDS SEED WORK_NS REPLY_NS DEVICE BYTES LOG_BYTES
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +37,12 @@
 #define BEGIN_NS 20000000
 /* Reads lie in the first GiB. */
 #define READ_FROM (1ULL << 30)
+/* The log begins behind them. */
+#define LOG_BLOCK 4096ULL
+#define MOST_WORKERS 64
 
 static int requests, served_all, device;
-static size_t bytes;
+static size_t bytes, log_bytes;
 static long work_ns, reply_ns;
 static uint64_t arrivals[MOST_REPLIES], latencies[MOST_REPLIES];
 static uint64_t arrived, replies, seed, last_end;
@@ -72,6 +78,62 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
+/* The log: bytes that were appended and synced, whether a worker syncs, and those that wait. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t appended, synced, length_of[MOST_WORKERS];
+static int syncs, waits[MOST_WORKERS], waiting;
+static sem_t wake[MOST_WORKERS];
+
+/* Writes and syncs the blocks of the log's records between two lengths. */
+static void sync_log(uint64_t from, uint64_t to)
+{
+	static char blocks[(MOST_WORKERS + 2) * LOG_BLOCK] __attribute__((aligned(4096)));
+	uint64_t begin = from / LOG_BLOCK * LOG_BLOCK;
+	ssize_t size = (to + LOG_BLOCK - 1) / LOG_BLOCK * LOG_BLOCK - begin;
+
+	if (pwrite(device, blocks, size, READ_FROM + begin) != size)
+		fail("log");
+	if (fdatasync(device))
+		fail("sync");
+}
+
+static void commit(int number)
+{
+	int done = 0, woken[MOST_WORKERS];
+	uint64_t from, to;
+
+	pthread_mutex_lock(&log_lock);
+	length_of[number] = appended += log_bytes;
+	if (syncs) {
+		waits[waiting++] = number;
+		pthread_mutex_unlock(&log_lock);
+		sem_wait(&wake[number]);
+		pthread_mutex_lock(&log_lock);
+		if (synced >= length_of[number]) {
+			pthread_mutex_unlock(&log_lock);
+			return;
+		}
+	}
+	syncs = 1;
+	from = synced;
+	to = appended;
+	pthread_mutex_unlock(&log_lock);
+	sync_log(from, to);
+	pthread_mutex_lock(&log_lock);
+	synced = to;
+	/* They wait in the order of their records. */
+	while (done < waiting && length_of[waits[done]] <= to)
+		done++;
+	syncs = done < waiting;
+	done += syncs;
+	memcpy(woken, waits, done * sizeof(*waits));
+	waiting -= done;
+	memmove(waits, waits + done, waiting * sizeof(*waits));
+	pthread_mutex_unlock(&log_lock);
+	for (int i = 0; i < done; i++)
+		sem_post(&wake[woken[i]]);
+}
+
 static void add_event(int file, uint64_t number, uint32_t edge)
 {
 	struct epoll_event event = { .events = EPOLLIN | edge, .data.u64 = number };
@@ -86,14 +148,16 @@ static void *serve(void *number)
 	struct epoll_event request;
 	void *buffer;
 
-	if (posix_memalign(&buffer, 4096, bytes))
+	if (posix_memalign(&buffer, 4096, bytes + 1))
 		fail("memory");
 	while (epoll_wait(requests, &request, 1, -1) == 1 && request.data.u64 < MOST_REPLIES) {
-		uint64_t end, reply, place = next_random(&random) % (READ_FROM / bytes);
+		uint64_t end, reply, place = bytes ? next_random(&random) % (READ_FROM / bytes) : 0;
 
 		work(work_ns);
-		if (pread(device, buffer, bytes, place * bytes) != (ssize_t)bytes)
+		if (bytes && pread(device, buffer, bytes, place * bytes) != (ssize_t)bytes)
 			fail("read");
+		if (log_bytes)
+			commit((uintptr_t)number);
 		work(reply_ns);
 		end = now_ns();
 		reply = __atomic_fetch_add(&replies, 1, __ATOMIC_RELAXED);
@@ -208,8 +272,8 @@ int main(int count, char **argument)
 	double mean = 0;
 	int workers;
 
-	if (count != 11) {
-		fprintf(stderr, "server: ten arguments are wanted\n");
+	if (count != 12) {
+		fprintf(stderr, "server: eleven arguments are wanted\n");
 		return 1;
 	}
 	workers = atoi(argument[2]);
@@ -217,7 +281,14 @@ int main(int count, char **argument)
 	work_ns = atol(argument[7]);
 	reply_ns = atol(argument[8]);
 	bytes = strtoul(argument[10], NULL, 10);
-	device = open(argument[9], O_RDONLY | O_DIRECT);
+	log_bytes = strtoul(argument[11], NULL, 10);
+	if (workers > MOST_WORKERS || log_bytes > LOG_BLOCK) {
+		fprintf(stderr, "server: at most %d workers, and %llu bytes of a record\n", MOST_WORKERS, LOG_BLOCK);
+		return 1;
+	}
+	for (int i = 0; i < workers; i++)
+		sem_init(&wake[i], 0, 0);
+	device = open(argument[9], (log_bytes ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (device < 0)
 		fail(argument[9]);
 	requests = epoll_create1(0);
@@ -244,7 +315,7 @@ int main(int count, char **argument)
 		mean += (double)latencies[i] / replies;
 	printf("{\"fio version\":\"rig/guest/server.c\",\"jobs\":[{\"jobname\":\"server\",\"groupid\":0,\"error\":0,\"read\":{"
 	       "\"io_bytes\":%llu,\"runtime\":%llu,\"total_ios\":%llu,",
-	       (unsigned long long)(replies * bytes), (unsigned long long)((last_end - begin) / 1000000), (unsigned long long)replies);
+	       (unsigned long long)(replies * (bytes + log_bytes)), (unsigned long long)((last_end - begin) / 1000000), (unsigned long long)replies);
 	report_latency("lat_ns", mean);
 	printf("},");
 	report_latency("clat_ns", mean);

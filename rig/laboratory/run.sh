@@ -17,7 +17,7 @@ if [ "$how" = measure ]; then
     rig/own_kernel.py 6.12 --irq-time
 fi
 suite=() others=() models=()
-for study in rig/laboratory/{fidelity,others,buffered,commits,read-ahead,polling,mapped,ring,checking,threads,servers,ext4,xfs,menu}-*.toml; do
+for study in rig/laboratory/{fidelity,others,buffered,commits,read-ahead,polling,mapped,ring,checking,threads,steady,replays,servers,ext4,xfs,menu}-*.toml; do
     name=$(basename "$study" .toml)
     folder=target/fidelity/$name measured=rig/laboratory/measured/$name.jsonl
     if [ "$how" != measure ]; then

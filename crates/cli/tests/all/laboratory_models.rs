@@ -90,7 +90,7 @@ fn buffered_reads_take_as_long_as_those_of_a_real_kernel() {
 fn jobs_under_menu_take_as_long_as_with_a_real_kernel() {
     // Two runs of 800 ms each. Nothing is fitted. Farthest off of the cells without a limit of their own are four buffered reads of a ring,
     // by 6.9 %.
-    let mut compared = simulate_stored_cells("menu-6.12", "mean_us", 37);
+    let mut compared = simulate_stored_cells("menu-6.12", "mean_us", 42);
     compared.retain(|([_, workload, _], _, off)| {
         let limit = match workload.as_str() {
             // Ticks meet reads by chance: see `waits_that_ticks_cut_take_as_long_over_drives_of_nearly_the_same_speed`.
@@ -145,7 +145,7 @@ policy = ["menu"]
     let means = means_by_cell(&out, "mean_us");
     assert_eq!(means.len(), 33);
 
-    let stored = simulate_stored_cells("menu-6.12", "mean_us", 37);
+    let stored = simulate_stored_cells("menu-6.12", "mean_us", 42);
     for job in jobs {
         let (_, real, _) = stored
             .iter()
@@ -230,6 +230,32 @@ fn jobs_with_threads_and_jobs_that_steer_themselves_do_as_much_as_with_a_real_ke
 }
 
 #[test]
+fn jobs_that_end_when_steady_do_as_much_as_with_a_real_kernel() {
+    // Nothing is fitted. Farthest off are single reads under menu, by 4.7 %.
+    check_stored_cells("steady-6.12", "mean_us", 4, 8.0);
+    check_stored_cells("steady-6.12", "iops", 4, 8.0);
+}
+
+#[test]
+fn replayed_logs_take_as_long_as_with_a_real_kernel() {
+    // Nothing is fitted.
+    for metric in ["mean_us", "iops"] {
+        let mut compared = simulate_stored_cells("replays-6.12", metric, 6);
+        compared.retain(|([_, workload, policy], _, off)| {
+            let limit = match (metric, workload.as_str(), policy.as_str()) {
+                // A run of 60 ms, in which menu learns.
+                ("mean_us", "replay-no-stall", "menu") => 10.0,
+                // Waits count from fio's start, 0.1 s before the job: the model's job has that long more.
+                ("iops", "replay-v2", _) => 20.0,
+                _ => 8.0,
+            };
+            off.abs() > limit
+        });
+        assert!(compared.is_empty(), "{metric}: {compared:?}");
+    }
+}
+
+#[test]
 fn jobs_read_back_what_they_wrote_as_fast_as_with_a_real_kernel() {
     // Nothing is fitted. Farthest off are buffered writes and reads, by 2.7 %, and their rate, by 3.7 %.
     check_stored_cells("checking-6.12", "mean_us", 4, 4.0);
@@ -239,8 +265,8 @@ fn jobs_read_back_what_they_wrote_as_fast_as_with_a_real_kernel() {
 #[test]
 fn requests_to_servers_take_as_long_as_with_a_real_kernel() {
     // Nothing is fitted. Farthest off are Poisson arrivals at one worker, by 1.8 %: either side draws its own.
-    check_stored_cells("servers-6.12", "mean_us", 3, 8.0);
-    check_stored_cells("servers-6.12", "p90_us", 3, 8.0);
+    check_stored_cells("servers-6.12", "mean_us", 5, 8.0);
+    check_stored_cells("servers-6.12", "p90_us", 5, 8.0);
 }
 
 #[test]
