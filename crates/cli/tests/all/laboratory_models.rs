@@ -245,8 +245,6 @@ fn replayed_logs_take_as_long_as_with_a_real_kernel() {
             let limit = match (metric, workload.as_str(), policy.as_str()) {
                 // A run of 60 ms, in which menu learns.
                 ("mean_us", "replay-no-stall", "menu") => 10.0,
-                // Waits count from fio's start, 0.1 s before the job: the model's job has that long more.
-                ("iops", "replay-v2", _) => 20.0,
                 _ => 8.0,
             };
             off.abs() > limit

@@ -82,7 +82,7 @@ pub use read::{load, parse, parse_in_surroundings};
 pub use read_back::ReadBack;
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
-pub use steering::{DepthSearch, DepthStep, FlowCounter, SteadyStateDetector};
+pub use steering::{DepthSearch, DepthStep, FlowCounter, JOBS_START_AFTER, SteadyStateDetector};
 pub use surroundings::{FioSurroundings, MachineFigures};
 pub use targets::{Flow, LatencyTarget, SteadyFigure, SteadyState};
 pub use uneven_places::UnevenPlaces;

@@ -1,9 +1,10 @@
 //! When a process that replays a log of fio (`read_iolog`) begins its next request.
 //!
 //! As fio 3.33 (`iolog_delay()` and `read_iolog_get()` in `iolog.c`): a time of version 3 counts from when the last request was
-//! issued, and is not made up for later; a wait of version 2 ends at a time after fio's start, which is the run's.
+//! issued, and is not made up for later; a wait of version 2 ends at a time after fio's start, which is before the run's.
 
 use wakepath_workloads::block_trace::JobLogStart;
+use wakepath_workloads::fio::JOBS_START_AFTER;
 
 /// Longest time in ns for which fio sleeps at once until a request of version 3.
 const LONGEST_SLEEP: u64 = 500_000_000;
@@ -51,7 +52,7 @@ impl LogClock {
     pub(super) fn due_time(&mut self, start: JobLogStart, now: u64) -> u64 {
         let next = self.next.unwrap_or_else(|| match start {
             JobLogStart::NotBefore(time) => DueTime {
-                at: time.0.max(now),
+                at: time.0.saturating_sub(JOBS_START_AFTER).max(now),
                 sleep: None,
             },
             JobLogStart::AfterLastIssue(delay) => {
