@@ -70,6 +70,7 @@ impl<O: Observer> Engine<'_, O> {
             deferred: Vec::new(),
             waiters: Vec::new(),
             queue: VecDeque::new(),
+            admitted: Vec::new(),
         }));
     }
 
@@ -422,6 +423,7 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             match self.take_pages_to_sync(cpu, task) {
                 Err(number) => {
+                    self.hand_on_unused_room(cpu);
                     let caller = self.tasks[task].caller.as_mut()?;
                     caller.wait_for(number, Stage::WriteBack);
                     return self.next_turn_of_call(cpu, task);
@@ -439,6 +441,7 @@ impl<O: Observer> Engine<'_, O> {
             return Some(Turn::Work(work));
         }
         self.empty_plug(cpu, task);
+        self.hand_on_unused_room(cpu);
         let caller = self.tasks[task].caller.as_mut()?;
         let cache = self.cache.as_mut()?;
         if kernel {
@@ -583,20 +586,36 @@ impl<O: Observer> Engine<'_, O> {
         let Some(cache) = &mut self.cache else {
             return;
         };
-        let mut admitted = Vec::new();
-        if request.direction == Direction::Read || pages.count == 0 {
-            cache.pages.arrivals.end_arrival(number);
-        } else {
+        let is_write_back = request.direction == Direction::Write && pages.count > 0;
+        if is_write_back {
             cache.pages.count_written_pages(number, pages);
-            let has_volatile_cache = self.setup.volume.has_volatile_cache();
-            admitted = cache.take_admitted_tasks(self.context.now(), has_volatile_cache);
+        } else {
+            cache.pages.arrivals.end_arrival(number);
         }
         self.wake_tasks_after_request(cpu, number, &request);
-        for task in admitted {
+        if is_write_back {
+            self.wake_tasks_with_room(cpu);
+        }
+        self.wake_for_deferred_reads(cpu, number, &request);
+    }
+
+    /// Hands on the room for a request that a task has no pages for: no request may be in flight whose end would wake others.
+    fn hand_on_unused_room(&mut self, cpu: CpuId) {
+        if (self.cache.as_ref()).is_some_and(|cache| !cache.queue.is_empty()) {
+            self.wake_tasks_with_room(cpu);
+        }
+    }
+
+    /// Wakes tasks that wait until fewer write-back requests are in flight, after the end of one.
+    fn wake_tasks_with_room(&mut self, cpu: CpuId) {
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        let has_volatile_cache = self.setup.volume.has_volatile_cache();
+        for task in cache.admit_waiting_tasks(self.context.now(), has_volatile_cache) {
             let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }
-        self.wake_for_deferred_reads(cpu, number, &request);
     }
 
     /// Wakes all tasks that waited for a finished request with this number.

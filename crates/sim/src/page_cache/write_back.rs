@@ -30,6 +30,8 @@ pub(crate) struct WriteBack {
     pub(super) waiters: Vec<(u64, TaskId)>,
     /// Tasks that wait until fewer write-back requests are in flight.
     pub(super) queue: VecDeque<TaskId>,
+    /// Tasks that were woken from the queue, each with room for one request, which nobody else gets (`rq_qos_wake_function()`).
+    pub(super) admitted: Vec<TaskId>,
 }
 
 impl WriteBack {
@@ -43,14 +45,18 @@ impl WriteBack {
 
     /// Whether a task may submit one more write-back request; tasks that wait come first.
     pub(super) fn admits_write_back(&mut self, now: u64, task: TaskId) -> bool {
-        let (in_flight, writes) = (self.pages.in_flight, self.kind_of_writes(task));
+        if let Some(place) = self.admitted.iter().position(|woken| *woken == task) {
+            self.admitted.swap_remove(place);
+            return true;
+        }
+        let (in_flight, writes) = (self.in_flight_or_admitted(), self.kind_of_writes(task));
         let admits = (self.pages.throttle).admits_request(now, in_flight, writes);
         admits && self.queue.is_empty()
     }
 
-    /// Removes and returns the tasks that may go on after a request has ended: the first ones, as many as the limit has room for.
-    pub(super) fn take_admitted_tasks(&mut self, now: u64, has_cache: bool) -> Vec<TaskId> {
-        let mut in_flight = self.pages.in_flight;
+    /// Admits the first tasks that wait, as many as the limit has room for, and returns them to be woken.
+    pub(super) fn admit_waiting_tasks(&mut self, now: u64, has_cache: bool) -> Vec<TaskId> {
+        let mut in_flight = self.in_flight_or_admitted();
         let mut admitted = Vec::new();
         if self.pages.throttle.wakes_tasks(now, in_flight, has_cache) {
             while let Some(&task) = self.queue.front()
@@ -61,7 +67,12 @@ impl WriteBack {
                 in_flight += 1;
             }
         }
+        self.admitted.extend(&admitted);
         admitted
+    }
+
+    fn in_flight_or_admitted(&self) -> usize {
+        self.pages.in_flight + self.admitted.len()
     }
 
     /// Counts a request of any task that a drive gets at the time `now`, and whose latency will be this in ns.
@@ -79,5 +90,48 @@ impl WriteBack {
 
     pub(crate) fn into_totals(self) -> Totals {
         self.pages.into_totals()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_cache::state::tests::cache;
+
+    const FLUSHER: TaskId = 0;
+
+    fn write_back_with_queue(queue: impl IntoIterator<Item = TaskId>) -> WriteBack {
+        WriteBack {
+            pages: cache(1000),
+            journal: None,
+            flusher: FLUSHER,
+            round: Round::default(),
+            rests: true,
+            timer: false,
+            requests: BTreeMap::new(),
+            others: Vec::new(),
+            deferred: Vec::new(),
+            waiters: Vec::new(),
+            queue: queue.into_iter().collect(),
+            admitted: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn tasks_that_are_woken_go_on_though_others_still_wait() {
+        let mut write_back = write_back_with_queue(1..=40);
+        let woken = write_back.admit_waiting_tasks(0, true);
+        assert_eq!(woken, Vec::from_iter(1..=16));
+        // Nobody else gets their room, and all of them go on.
+        assert!(!write_back.admits_write_back(0, 50));
+        assert!(write_back.admit_waiting_tasks(0, true).is_empty());
+        for task in woken {
+            assert!(write_back.admits_write_back(0, task));
+        }
+        // None of them has submitted anything, so that no request will end.
+        assert_eq!(
+            write_back.admit_waiting_tasks(0, true),
+            Vec::from_iter(17..=32)
+        );
     }
 }

@@ -402,7 +402,7 @@ fn differs(nearness: Nearness, case: &str, theirs: Outcome, own: Outcome) -> boo
         Ends if ends_by_amount(case) => differs_at_all || is_earlier(theirs, own),
         Ends => differs_beyond_lateness(theirs, own) || is_earlier(theirs, own),
         Steady => {
-            !(2.0..7.0).contains(&own.seconds) || theirs.seconds > 7.0 || is_earlier(theirs, own)
+            !(1.8..7.0).contains(&own.seconds) || theirs.seconds > 7.0 || is_earlier(theirs, own)
         }
         Share => (read_share(theirs) - read_share(own)).abs() > 0.03,
         Depth => theirs.found_depth != own.found_depth,

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn waits_end_at_their_times_and_passed_over_delays_stay() {
         let mut clock = LogClock::new(0);
-        let wait = JobLogStart::NotBefore(Nanoseconds(700));
+        let wait = JobLogStart::NotBefore(Nanoseconds(JOBS_START_AFTER + 700));
         assert_eq!(clock.due_time(wait, 20), 700);
         clock.note_issued_request(705);
         assert_eq!(clock.due_time(wait, 900), 900);
