@@ -134,7 +134,6 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
             )),
             head: page_head(PARTS_HEADER),
             rows: page_rows(result.engine_parts.iter().map(row_for_parts)),
-            ..MeasuredSection::default()
         },
     ]
 }
