@@ -7,6 +7,15 @@ settings >/out/before.txt
 wakepath measure wake --time 30s --format json >/out/wake.json
 settings >/out/after.txt
 
+# A kill leaves states off, and `restore` puts them back.
+wakepath measure wake --time 60s >/dev/null 2>&1 &
+killed=$!
+while [ "$(settings)" = "$(cat /out/before.txt)" ] && kill -0 $killed; do usleep 50000; done
+kill -9 $killed
+settings >/out/killed.txt
+wakepath restore >/dev/null
+settings >/out/restored.txt
+
 # Trimmed blocks read as zeros, and are refused.
 if wakepath measure drive --file /dev/nvme0n1 2>/out/zeros.txt; then
     echo "zeros were measured"

@@ -478,6 +478,17 @@ fn power_is_not_invented() {
     fails_with(refused, &["tells no power", "RAPL"]);
 }
 
+/// Whether this machine has no idle states to switch off, as a virtual machine of some hosts. A guest of `make nightly` has some,
+/// where a measurement is killed, too.
+pub(crate) fn has_no_idle_states(test: &str) -> bool {
+    let system = System::live();
+    let found = (system.cpus().iter()).any(|cpu| !system.read_idle_states(*cpu).is_empty());
+    if !found {
+        println!("{test}: no idle states here");
+    }
+    !found
+}
+
 /// Values that a measurement of wake-ups changes.
 pub(crate) fn settings() -> Vec<Option<String>> {
     let system = System::live();
@@ -626,11 +637,12 @@ fn start_wake(before: &[Option<String>]) -> Option<Child> {
 fn a_killed_or_interrupted_measurement_is_put_back() {
     let _machine = lock_machine();
     let before = settings();
+    let test = "a_killed_or_interrupted_measurement_is_put_back";
+    if has_no_idle_states(test) {
+        return;
+    }
     let Some(mut killed) = start_wake(&before) else {
-        return skip(
-            "a_killed_or_interrupted_measurement_is_put_back",
-            "idle states cannot be switched off here",
-        );
+        return skip(test, "idle states cannot be switched off here");
     };
     // A second one is refused while the first runs.
     let second = wakepath(&["measure", "wake", "--time", "1s"]).code(1);
@@ -667,6 +679,8 @@ fn all_states_of_a_guest_engage_and_its_drive_is_measured() {
         return;
     };
     assert_eq!(guest.text("before.txt"), guest.text("after.txt"));
+    assert_ne!(guest.text("before.txt"), guest.text("killed.txt"));
+    assert_eq!(guest.text("before.txt"), guest.text("restored.txt"));
     let wakes = guest.json("wake.json")["wakes"].clone();
     let tasks = wakes.as_array().unwrap().iter();
     let tasks: Vec<_> = tasks.filter(|wake| wake["source"] == "task").collect();
