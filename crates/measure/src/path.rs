@@ -26,7 +26,7 @@ use wakepath_system::{Root, System};
 
 use self::cpu_account::read_cpu_account_ns;
 use self::cycles::{CycleCounter, ThreadCycles};
-use self::engines::{ENGINES, SHORTEST_RUN, follow_engines, run_engine};
+use self::engines::{ENGINES, FioRuns, SHORTEST_RUN};
 use self::interruptions::watch_interruptions;
 use self::ipi::time_ipis;
 use self::parts::measure_parts;
@@ -39,7 +39,7 @@ use crate::summary::{Estimate, LatencySummary, SampledTime};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
-pub use self::engines::{EngineCost, EngineParts, FollowedReads, ReadFollower};
+pub use self::engines::{EngineCost, EngineParts, FioEngine, FollowedReads, ReadFollower};
 pub use self::interruptions::{CpuThefts, Interruptions};
 pub use self::parts::ReadParts;
 pub use self::speed::{ClockRamp, SpeedByActive};
@@ -164,8 +164,7 @@ impl PathPlan {
 
     /// Planned time of all steps of the experiment.
     pub fn duration(&self) -> Duration {
-        let engines = self.step.max(SHORTEST_RUN) * ENGINES.len() as u32;
-        self.step * (DEPTHS.len() + OTHER_STEPS) as u32 + engines
+        self.step * (DEPTHS.len() + OTHER_STEPS) as u32 + self.duration_of_engines()
     }
 
     /// Number of further steps of [`follow_engines_of_fio`].
@@ -173,8 +172,8 @@ impl PathPlan {
         ENGINES.len()
     }
 
-    /// Planned time of these steps.
-    pub fn duration_to_follow_engines(&self) -> Duration {
+    /// Planned time of these steps, as of those that measure the engines.
+    pub fn duration_of_engines(&self) -> Duration {
         self.step.max(SHORTEST_RUN) * ENGINES.len() as u32
     }
 
@@ -275,10 +274,14 @@ pub fn follow_engines_of_fio(
     let file = TestFile::open(&plan.target, system, control)?;
     match file.device().map(|device| device.disk.as_str()) {
         Some(disk) => {
-            let path = plan.target.path();
-            let engines = (&result.engines[..], plan.step);
-            let (parts, refused) =
-                follow_engines(system.root(), disk, path, engines, follower, control);
+            let runs = FioRuns {
+                root: system.root(),
+                disk: Some(disk),
+                file: plan.target.path(),
+                time: plan.step,
+                control,
+            };
+            let (parts, refused) = runs.follow_engines(disk, &result.engines, follower);
             result.engine_parts = parts;
             result.notes.extend(refused);
         }
@@ -384,19 +387,23 @@ fn compare_engines(
     result: &mut PathMeasurement,
     control: ExperimentControl<'_>,
 ) {
-    let disk = file.device().map(|device| device.disk.as_str());
+    let runs = FioRuns {
+        root,
+        disk: file.device().map(|device| device.disk.as_str()),
+        file: plan.target.path(),
+        time: plan.step,
+        control,
+    };
     for engine in ENGINES {
         if control.is_cancelled() {
             return;
         }
-        match run_engine(root, disk, plan.target.path(), engine, plan.step, control) {
+        match runs.measure_cost(engine) {
             Ok(cost) => result.engines.extend(cost),
-            Err(why) => {
-                let (name, depth, _) = engine;
-                result
-                    .notes
-                    .push(format!("engine {name}, depth {depth}: not measured: {why}"));
-            }
+            Err(why) => result.notes.push(format!(
+                "engine {}, depth {}: not measured: {why}",
+                engine.name, engine.depth
+            )),
         }
         control.finish_step();
     }

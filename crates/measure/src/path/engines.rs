@@ -12,14 +12,40 @@ use wakepath_system::Root;
 
 use crate::ExperimentControl;
 
-/// fio's name of an engine, its depth, and whether reads are polled for.
-pub(super) const ENGINES: [(&str, usize, bool); 6] = [
-    ("psync", 1, false),
-    ("libaio", 1, false),
-    ("libaio", 8, false),
-    ("io_uring", 1, false),
-    ("io_uring", 8, false),
-    ("pvsync2", 1, true),
+/// How fio makes reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FioEngine {
+    /// Name of the engine in fio.
+    #[serde(rename = "engine")]
+    pub name: &'static str,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Whether the CPU polls for completions (`hipri`).
+    pub polled: bool,
+}
+
+impl FioEngine {
+    const fn interrupted(name: &'static str, depth: usize) -> Self {
+        Self {
+            name,
+            depth,
+            polled: false,
+        }
+    }
+}
+
+/// The engines that are measured.
+pub(super) const ENGINES: [FioEngine; 6] = [
+    FioEngine::interrupted("psync", 1),
+    FioEngine::interrupted("libaio", 1),
+    FioEngine::interrupted("libaio", 8),
+    FioEngine::interrupted("io_uring", 1),
+    FioEngine::interrupted("io_uring", 8),
+    FioEngine {
+        name: "pvsync2",
+        depth: 1,
+        polled: true,
+    },
 ];
 /// Shortest run of fio, which accounts for its CPU time in ticks.
 pub(super) const SHORTEST_RUN: Duration = Duration::from_millis(500);
@@ -31,12 +57,9 @@ const MOST_QUOTED: usize = 200;
 /// What an I/O engine costs the CPU for each read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineCost {
-    /// Name of the engine in fio.
-    pub engine: String,
-    /// Reads in flight.
-    pub depth: usize,
-    /// Whether the CPU polls for completions (`hipri`).
-    pub polled: bool,
+    /// How fio made them.
+    #[serde(flatten)]
+    pub engine: FioEngine,
     /// 4 KiB direct random reads that were made.
     pub reads: u64,
     /// CPU time of fio for each read in ns, in user space and in the kernel; interrupts may be in there.
@@ -52,12 +75,9 @@ pub struct EngineCost {
 /// Parts of an engine's reads as the kernel's events tell them: means in ns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineParts {
-    /// Name of the engine in fio.
-    pub engine: String,
-    /// Reads in flight.
-    pub depth: usize,
-    /// Whether the CPU polls for completions (`hipri`).
-    pub polled: bool,
+    /// How fio made them.
+    #[serde(flatten)]
+    pub engine: FioEngine,
     /// What was followed.
     #[serde(flatten)]
     pub reads: FollowedReads,
@@ -103,114 +123,101 @@ pub trait ReadFollower {
     fn end(&mut self, disk: &str) -> Result<FollowedReads, String>;
 }
 
-/// Runs fio again with each engine that has figures, and has its reads followed. The second list says which engines have no parts,
-/// and why.
-pub(super) fn follow_engines(
-    root: &Root,
-    disk: &str,
-    file: &Path,
-    (engines, time): (&[EngineCost], Duration),
-    follower: &mut dyn ReadFollower,
-    control: ExperimentControl<'_>,
-) -> (Vec<EngineParts>, Vec<String>) {
-    let (mut found, mut refused) = (Vec::new(), Vec::new());
-    for cost in engines {
-        if control.is_cancelled() {
-            break;
-        }
-        if let Err(why) = follower.begin() {
-            refused.push(format!("parts of reads by engine: {why}"));
-            break;
-        }
-        let kind = (cost.engine.as_str(), cost.depth, cost.polled);
-        let mut take_events = || follower.take_events();
-        let ran = run_fio(
-            root,
-            Some(disk),
-            file,
-            kind,
-            time,
-            control,
-            &mut take_events,
-        );
-        // What was begun ends, whatever fio did.
-        let followed = follower.end(disk);
-        match ran.and_then(|output| output.map(|_| followed).transpose()) {
-            Ok(Some(reads)) => found.push(EngineParts {
-                engine: cost.engine.clone(),
-                depth: cost.depth,
-                polled: cost.polled,
-                reads,
-            }),
-            Ok(None) => break,
-            Err(why) => refused.push(format!(
-                "parts of reads by {}, depth {}: {why}",
-                cost.engine, cost.depth
-            )),
-        }
-        control.finish_step();
+/// Runs of fio on a file for a time each.
+pub(super) struct FioRuns<'a> {
+    pub(super) root: &'a Root,
+    /// The disk below the file, where known.
+    pub(super) disk: Option<&'a str>,
+    pub(super) file: &'a Path,
+    pub(super) time: Duration,
+    pub(super) control: ExperimentControl<'a>,
+}
+
+impl FioRuns<'_> {
+    /// Runs fio with an engine. The error says why there is no figure; `None` after cancellation.
+    pub(super) fn measure_cost(&self, engine: FioEngine) -> Result<Option<EngineCost>, String> {
+        let Some(output) = self.run(engine, &mut || Ok(()))? else {
+            return Ok(None);
+        };
+        let cost = read_cost(&output, engine);
+        cost.map(Some).ok_or_else(|| "fio told no reads".to_owned())
     }
-    (found, refused)
-}
 
-/// Runs fio for a time with an engine of [`ENGINES`]. The error says why there is no figure; `None` after cancellation.
-pub(super) fn run_engine(
-    root: &Root,
-    disk: Option<&str>,
-    file: &Path,
-    (engine, depth, polled): (&str, usize, bool),
-    time: Duration,
-    control: ExperimentControl<'_>,
-) -> Result<Option<EngineCost>, String> {
-    let kind = (engine, depth, polled);
-    let Some(output) = run_fio(root, disk, file, kind, time, control, &mut || Ok(()))? else {
-        return Ok(None);
-    };
-    let cost = read_cost(&output, engine, depth, polled);
-    cost.map(Some).ok_or_else(|| "fio told no reads".to_owned())
-}
+    /// Runs fio again with each engine that has figures, and has its reads of the disk followed. The second list says which engines
+    /// have no parts, and why.
+    pub(super) fn follow_engines(
+        &self,
+        disk: &str,
+        engines: &[EngineCost],
+        follower: &mut dyn ReadFollower,
+    ) -> (Vec<EngineParts>, Vec<String>) {
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        for EngineCost { engine, .. } in engines {
+            if self.control.is_cancelled() {
+                break;
+            }
+            if let Err(why) = follower.begin() {
+                refused.push(format!("parts of reads by engine: {why}"));
+                break;
+            }
+            let ran = self.run(*engine, &mut || follower.take_events());
+            // What was begun ends, whatever fio did.
+            let followed = follower.end(disk);
+            match ran.and_then(|output| output.map(|_| followed).transpose()) {
+                Ok(Some(reads)) => found.push(EngineParts {
+                    engine: *engine,
+                    reads,
+                }),
+                Ok(None) => break,
+                Err(why) => refused.push(format!(
+                    "parts of reads by {}, depth {}: {why}",
+                    engine.name, engine.depth
+                )),
+            }
+            self.control.finish_step();
+        }
+        (found, refused)
+    }
 
-/// What fio prints after a time with an engine; `None` after cancellation. Calls `meanwhile` some times a second.
-fn run_fio(
-    root: &Root,
-    disk: Option<&str>,
-    file: &Path,
-    (engine, depth, polled): (&str, usize, bool),
-    time: Duration,
-    control: ExperimentControl<'_>,
-    meanwhile: &mut dyn FnMut() -> Result<(), String>,
-) -> Result<Option<String>, String> {
-    if polled && !has_poll_queues(root, disk) {
-        return Err(format!(
-            "the disk has no queues to poll (queue/io_poll is 0). An NVMe drive gets one by {}",
-            NVME_POLL_QUEUES.advise_value("1")
+    /// What fio prints after a run with an engine; `None` after cancellation. Calls `meanwhile` some times a second.
+    fn run(
+        &self,
+        engine: FioEngine,
+        meanwhile: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Option<String>, String> {
+        if engine.polled && !has_poll_queues(self.root, self.disk) {
+            return Err(format!(
+                "the disk has no queues to poll (queue/io_poll is 0). An NVMe drive gets one by {}",
+                NVME_POLL_QUEUES.advise_value("1")
+            ));
+        }
+        let name = self
+            .file
+            .to_str()
+            .ok_or("the path is not UTF-8, and fio takes no other")?;
+        let mut command = Command::new("fio");
+        command.args([
+            "--output-format=json",
+            "--readonly",
+            "--name=engine",
+            "--rw=randread",
+            "--bs=4k",
+            "--direct=1",
+            "--time_based",
+        ]);
+        // A colon separates files.
+        command.arg(format!("--filename={}", name.replace(':', "\\:")));
+        command.arg(format!("--ioengine={}", engine.name));
+        command.arg(format!("--iodepth={}", engine.depth));
+        command.arg(format!(
+            "--runtime={}ms",
+            self.time.max(SHORTEST_RUN).as_millis()
         ));
+        if engine.polled {
+            command.arg("--hipri=1");
+        }
+        run_to_end(command, self.control, meanwhile)
     }
-    let name = file
-        .to_str()
-        .ok_or("the path is not UTF-8, and fio takes no other")?;
-    let mut command = Command::new("fio");
-    command.args([
-        "--output-format=json",
-        "--readonly",
-        "--name=engine",
-        "--rw=randread",
-        "--bs=4k",
-        "--direct=1",
-        "--time_based",
-    ]);
-    // A colon separates files.
-    command.arg(format!("--filename={}", name.replace(':', "\\:")));
-    command.arg(format!("--ioengine={engine}"));
-    command.arg(format!("--iodepth={depth}"));
-    command.arg(format!(
-        "--runtime={}ms",
-        time.max(SHORTEST_RUN).as_millis()
-    ));
-    if polled {
-        command.arg("--hipri=1");
-    }
-    run_to_end(command, control, meanwhile)
 }
 
 fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
@@ -264,7 +271,7 @@ fn run_to_end(
 }
 
 /// The cost from fio's JSON; `None` without reads.
-fn read_cost(output: &str, engine: &str, depth: usize, polled: bool) -> Option<EngineCost> {
+fn read_cost(output: &str, engine: FioEngine) -> Option<EngineCost> {
     // Messages may come before.
     let document: Value = serde_json::from_str(output.get(output.find('{')?..)?).ok()?;
     let job = document["jobs"].get(0)?;
@@ -276,9 +283,7 @@ fn read_cost(output: &str, engine: &str, depth: usize, polled: bool) -> Option<E
     let [cpu_ns, kernel_ns] =
         [user + kernel, kernel].map(|percent| percent / 100.0 * ran_ns / reads as f64);
     Some(EngineCost {
-        engine: engine.to_owned(),
-        depth,
-        polled,
+        engine,
         reads,
         cpu_ns,
         kernel_ns,
@@ -295,12 +300,12 @@ mod tests {
     fn cpu_time_is_the_share_of_the_run() {
         let output = "note\n{\"jobs\": [{\"job_runtime\": 500, \"usr_cpu\": 4.0, \"sys_cpu\": 16.0, \"ctx\": 5100, \
                       \"read\": {\"total_ios\": 5000, \"lat_ns\": {\"mean\": 98000.5}}}]}\n";
-        let cost = read_cost(output, "libaio", 8, false).unwrap();
+        let cost = read_cost(output, FioEngine::interrupted("libaio", 8)).unwrap();
         // A fifth of 500 ms over 5,000 reads.
         assert!((cost.cpu_ns - 20_000.0).abs() < 1e-6, "{cost:?}");
         assert!((cost.kernel_ns - 16_000.0).abs() < 1e-6, "{cost:?}");
         assert!((cost.context_switches - 1.02).abs() < 1e-9);
-        assert_eq!((cost.depth, cost.reads), (8, 5000));
+        assert_eq!((cost.engine.depth, cost.reads), (8, 5000));
         for broken in [
             "",
             "{}",
@@ -308,7 +313,8 @@ mod tests {
             &output.replace("5000,", "0,"),
             &output.replace("\"usr_cpu\": 4.0", "\"usr_cpu\": \"much\""),
         ] {
-            assert_eq!(read_cost(broken, "psync", 1, false), None, "{broken}");
+            let psync = FioEngine::interrupted("psync", 1);
+            assert_eq!(read_cost(broken, psync), None, "{broken}");
         }
     }
 

@@ -6,16 +6,15 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use wakepath_explain::{Collected, Collector, Coverage, CpuExits, Explanation, ProbeCost};
-use wakepath_record::{
-    BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks,
-};
+use wakepath_explain::{Collected, Coverage, CpuExits, Explanation, ProbeCost};
+use wakepath_record::{BUFFER_BYTES, GOVERNOR_INPUTS, LiveRecording, Overhead, RecordedTasks};
 use wakepath_system::{System, capture};
 
 use super::arguments::{Args, find_drive_number};
 use super::gaps::{
     note_virtual_machine, warn_of_gaps, warn_of_missing_hooks, warn_of_unseen_tasks,
 };
+use super::live_requests::LiveRequests;
 use super::measured::find_measured_exits;
 use super::outputs::OutputTargets;
 use super::results::{self, THIS_MACHINE, TracedResults};
@@ -63,7 +62,8 @@ pub(super) fn run(
     for line in missing_event_kinds_in_words(&missing.cloned().collect::<Vec<_>>()) {
         tell!("{line}");
     }
-    let stream = EventStream::start(recording, &system);
+    let requests = LiveRequests::start(recording, &system);
+    let stream = &requests.stream;
     let device = find_drive_number(args.drive.as_deref(), stream.metadata())?;
     if capture::runs_under_hypervisor(system.root())
         && stream.metadata().idle_driver.as_deref() != Some("haltpoll")
@@ -74,11 +74,10 @@ pub(super) fn run(
     let mut command = start_command_if_given(&args.command, args.format)?;
     let measured = find_measured_exits(None, stream.metadata())?;
     let mut watch = Watch {
-        collector: Collector::new(stream.metadata()),
         args,
         targets,
         measured,
-        stream,
+        requests,
         device,
         signals,
         started: Instant::now(),
@@ -106,9 +105,7 @@ pub(super) fn run(
 struct Watch<'a> {
     args: &'a Args,
     targets: &'a OutputTargets<'a>,
-    stream: EventStream,
-    /// Follows requests from interval to interval: one may be in flight over many.
-    collector: Collector,
+    requests: LiveRequests,
     device: Option<u32>,
     /// Measured exits by cluster.
     measured: Vec<CpuExits>,
@@ -129,8 +126,11 @@ impl Watch<'_> {
             results,
             ended,
         } = self.follow_interval(None, command)?;
-        warn_of_gaps(&explanation.coverage, self.stream.metadata().lost_events);
-        warn_of_unseen_tasks(self.stream.metadata());
+        warn_of_gaps(
+            &explanation.coverage,
+            self.requests.stream.metadata().lost_events,
+        );
+        warn_of_unseen_tasks(self.requests.stream.metadata());
         if explanation.kinds.is_empty() {
             let nothing = self.nothing_seen_message();
             match ended {
@@ -143,7 +143,7 @@ impl Watch<'_> {
                 ),
             }
         }
-        warn_of_missing_hooks(self.stream.metadata());
+        warn_of_missing_hooks(self.requests.stream.metadata());
         answer::print_explanation(&explanation, self.args.by, self.args.format, out)?;
         self.targets
             .write_after_answer(results, &explanation, None, out)?;
@@ -164,7 +164,7 @@ impl Watch<'_> {
                 explanation, ended, ..
             } = self.follow_interval(interval, command.as_deref_mut())?;
             if number == 0 {
-                warn_of_missing_hooks(self.stream.metadata());
+                warn_of_missing_hooks(self.requests.stream.metadata());
             }
             if clears {
                 output::clear_screen().context("clearing the screen")?;
@@ -189,8 +189,8 @@ impl Watch<'_> {
                 written => written.context("writing the answer")?,
             }
             if !matches!(ended, Ended::Interval) {
-                warn_of_gaps(&coverage, self.stream.metadata().lost_events);
-                warn_of_unseen_tasks(self.stream.metadata());
+                warn_of_gaps(&coverage, self.requests.stream.metadata().lost_events);
+                warn_of_unseen_tasks(self.requests.stream.metadata());
                 return Ok(ended);
             }
         }
@@ -213,7 +213,7 @@ impl Watch<'_> {
             if whole == Some(Duration::ZERO) || self.signals.wait_for_signal_up_to(step).is_some() {
                 break Ended::Asked;
             }
-            self.push_new_events()?;
+            self.requests.push_new_events()?;
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -226,13 +226,13 @@ impl Watch<'_> {
         let mut collected = self.take_requests(&ended)?;
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
-        let to_come = self.collector.list_tasks_of_requests_to_come();
+        let to_come = self.requests.collector.list_tasks_of_requests_to_come();
         let tasks: HashSet<u32> = submitters.chain(passed_on).chain(to_come).collect();
         if let Some(device) = self.device {
             collected.keep_only_device(device);
         }
-        self.stream.update_residency_in_metadata();
-        let metadata = self.stream.metadata();
+        self.requests.stream.update_residency_in_metadata();
+        let metadata = self.requests.stream.metadata();
         let mut groups = wakepath_explain::explain_request_kinds(
             &collected,
             self.args.by.map(Into::into),
@@ -252,7 +252,9 @@ impl Watch<'_> {
             None
         };
         explanation.probes = self.mean_probe_ns().map(ProbeCost::new);
-        self.stream.forget_unused_task_names_if_half_full(&tasks);
+        self.requests
+            .stream
+            .forget_unused_task_names_if_half_full(&tasks);
         Ok(Interval {
             explanation,
             results,
@@ -260,28 +262,11 @@ impl Watch<'_> {
         })
     }
 
-    fn push_new_events(&mut self) -> anyhow::Result<()> {
-        self.stream
-            .visit_new_events(|event| self.collector.push_event(event))?;
-        self.collector
-            .learn_task_names(&self.stream.metadata().tasks);
-        Ok(())
-    }
-
-    /// Takes the requests that have all their parts, and at the end of watching all.
+    /// Takes the requests with all parts, and all requests at the end of watching.
     fn take_requests(&mut self, ended: &Ended) -> anyhow::Result<Collected> {
-        let goes_on = matches!(ended, Ended::Interval);
-        if !goes_on {
-            // Events that are still in the buffers belong to what was watched.
-            std::thread::sleep(SETTLE);
-            self.push_new_events()?;
-        }
-        let open = self.stream.open_idle_periods();
-        self.collector.note_open_idle_periods(&open);
-        Ok(if goes_on {
-            self.collector.take_settled_requests()
-        } else {
-            std::mem::take(&mut self.collector).finish()
+        Ok(match ended {
+            Ended::Interval => self.requests.take_settled_requests(),
+            Ended::Asked | Ended::Command(_) => self.requests.finish()?,
         })
     }
 
@@ -293,7 +278,7 @@ impl Watch<'_> {
 
     /// Mean time that a probe took since the last call, in ns.
     fn mean_probe_ns(&mut self) -> Option<f64> {
-        let now = self.stream.overhead_so_far()?;
+        let now = self.requests.stream.overhead_so_far()?;
         let runs = now.runs.saturating_sub(self.overhead.runs);
         let time = now.run_time.saturating_sub(self.overhead.run_time);
         self.overhead = now;
@@ -306,6 +291,3 @@ impl Watch<'_> {
         format!("no block request{which} was issued and completed")
     }
 }
-
-/// Delay between an event and its reading from the buffers.
-const SETTLE: Duration = Duration::from_millis(40);

@@ -21,6 +21,7 @@ mod exits;
 mod gaps;
 mod help;
 mod live;
+mod live_requests;
 mod measured;
 mod moments;
 mod outputs;
@@ -31,6 +32,7 @@ mod waits;
 mod wording;
 
 pub(crate) use arguments::Args;
+pub(super) use live_requests::LiveRequests;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     refuse_dashes_without_command(&args.command)?;

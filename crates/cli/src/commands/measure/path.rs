@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_measure::path::{
-    ClockTransitions, CompletionLine, EngineCost, EngineParts, PathLoad, PathMeasurement, PathPlan,
-    ReadParts, follow_engines_of_fio, measure,
+    ClockTransitions, CompletionLine, EngineCost, EngineParts, FioEngine, PathLoad,
+    PathMeasurement, PathPlan, ReadParts, follow_engines_of_fio, measure,
 };
 use wakepath_measure::summary::Estimate;
 use wakepath_report::html::measurements::{
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     plan.check()?;
     args.page.check()?;
     let steps = plan.steps() + plan.steps_to_follow_engines();
-    let duration = plan.duration() + plan.duration_to_follow_engines();
+    let duration = plan.duration() + plan.duration_of_engines();
     let mut does = plan.describe();
     does.push(
         "has fio read it once more, and follows each read through the kernel by eBPF (needs root)"
@@ -139,10 +139,9 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
 }
 
 fn engine_line(cost: &EngineCost) -> MeasuredInterval {
-    let polled = if cost.polled { ", polled" } else { "" };
     let cpu_us = cost.cpu_ns / 1e3;
     MeasuredInterval {
-        name: format!("{}, depth {}{polled}", cost.engine, cost.depth),
+        name: name_engine_and_depth(cost.engine),
         value: cpu_us,
         low: cpu_us,
         high: cpu_us,
@@ -163,19 +162,18 @@ const HEADER: [&str; 9] = [
 ];
 
 fn row_for_load(load: &PathLoad) -> [String; 9] {
-    let us = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
     let interrupts: f64 = load.completions.iter().map(|line| line.per_read).sum();
     let latency = &load.latency;
     [
         load.depth.to_string(),
         load.reads.to_string(),
-        us(Some(latency.mean.ns)),
-        us(Some(latency.median.ns)),
-        us(Some(latency.p99.0 as f64)),
-        us(load.task_ns),
+        format_us(Some(latency.mean.ns)),
+        format_us(Some(latency.median.ns)),
+        format_us(Some(latency.p99.0 as f64)),
+        format_us(load.task_ns),
         load.cycles
             .map_or_else(String::new, |cycles| format!("{cycles:.0}")),
-        us(load.waiting_ns),
+        format_us(load.waiting_ns),
         format!("{interrupts:.2}"),
     ]
 }
@@ -194,23 +192,32 @@ const PARTS_HEADER: [&str; 9] = [
 
 fn row_for_parts(parts: &EngineParts) -> [String; 9] {
     let reads = &parts.reads;
-    let us = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
     [
-        name_engine(&parts.engine, parts.polled),
-        parts.depth.to_string(),
+        name_engine(parts.engine),
+        parts.engine.depth.to_string(),
         reads.reads.to_string(),
-        us(reads.queued_ns),
-        us(Some(reads.drive_ns)),
-        us(Some(reads.interrupt_ns)),
+        format_us(reads.queued_ns),
+        format_us(Some(reads.drive_ns)),
+        format_us(Some(reads.interrupt_ns)),
         format!("{:.0}", reads.woke as f64 / reads.reads as f64 * 100.0),
-        us(reads.hand_over_ns),
-        us(reads.resume_ns),
+        format_us(reads.hand_over_ns),
+        format_us(reads.resume_ns),
     ]
 }
 
-fn name_engine(engine: &str, polled: bool) -> String {
-    let polled = if polled { " polled" } else { "" };
-    format!("{engine}{polled}")
+/// A time in us; empty where it is not known.
+fn format_us(ns: Option<f64>) -> String {
+    ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3))
+}
+
+fn name_engine(engine: FioEngine) -> String {
+    let polled = if engine.polled { " polled" } else { "" };
+    format!("{}{polled}", engine.name)
+}
+
+fn name_engine_and_depth(engine: FioEngine) -> String {
+    let polled = if engine.polled { ", polled" } else { "" };
+    format!("{}, depth {}{polled}", engine.name, engine.depth)
 }
 
 fn print_tables(result: &PathMeasurement, out: &mut Screen) -> anyhow::Result<()> {
@@ -345,11 +352,9 @@ fn describe_transitions(found: &ClockTransitions) -> String {
 
 /// An engine's costs in a sentence.
 fn describe_engine(cost: &EngineCost) -> String {
-    let polled = if cost.polled { ", polled" } else { "" };
     format!(
-        "{}, depth {}{polled}: {:.2} us of CPU time per read, {:.2} of it in the kernel, {:.2} context switches, mean latency {:.2} us (fio)",
-        cost.engine,
-        cost.depth,
+        "{}: {:.2} us of CPU time per read, {:.2} of it in the kernel, {:.2} context switches, mean latency {:.2} us (fio)",
+        name_engine_and_depth(cost.engine),
         cost.cpu_ns / 1e3,
         cost.kernel_ns / 1e3,
         cost.context_switches,
